@@ -1,0 +1,92 @@
+"""The command `rocm-images`: turns words into calls and failures into exit codes.
+
+Commands import what they need when they run, so that `--help` and `plan` stay quick.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from builder import __version__
+from builder.cli import host_commands, image_commands
+from builder.cli.console import Console
+from builder.errors import Failure
+
+app = typer.Typer(
+    name="rocm-images",
+    help="Build, smoke-test and pin container images of ROCm LLM engines.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+image_commands.register(app)
+host_commands.register(app)
+
+
+def _version(asked: bool) -> None:  # noqa: FBT001 -- typer's callback signature
+    if asked:
+        Console().result(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _global(
+    context: typer.Context,
+    root: Annotated[
+        Path | None, typer.Option(help="The recipe repository; default: the folder here or above with images/.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every program that is started.")] = False,
+    version: Annotated[  # noqa: ARG001 -- handled by its callback
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    if verbose:
+        logging.basicConfig(stream=sys.stderr, level=logging.DEBUG, format="    %(name)s: %(message)s")
+        for loud in ("urllib3", "docker", "asyncio"):
+            logging.getLogger(loud).setLevel(logging.INFO)
+    context.obj = root
+
+
+def main() -> None:
+    """Run the command line and end the process with the exit code of what happened."""
+    console = Console()
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    try:
+        code = app(standalone_mode=False)
+    except Failure as failure:
+        console.failure(failure)
+        code = failure.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        console.warn("interrupted; nothing was published, and what was started has been stopped")
+        code = 130
+    except Exception as error:
+        if isinstance(show := getattr(error, "show", None), object) and callable(show):  # click's usage errors
+            show()
+            code = 2
+        else:
+            logging.getLogger(__name__).debug("bug", exc_info=True)
+            console.failure(_bug(error))
+            code = 1
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _bug(error: Exception) -> Failure:
+    import traceback
+
+    return Failure(
+        f"a bug in rocm-images: {type(error).__name__}: {error}",
+        details=tuple(traceback.format_exc().splitlines()[-12:]),
+        hint="please report it with the lines above",
+    )
+
+
+def _as_interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

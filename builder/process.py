@@ -1,0 +1,151 @@
+"""The only place that starts programs.
+
+A program gets a small environment, its exact command line goes to the log, and it never outlives this
+process' interest in it: an interrupt is passed on, waited for, and then enforced.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from builder.errors import EngineError
+
+_log = logging.getLogger(__name__)
+
+# What a program may see of the caller's environment: where things are, how to reach the network, how to talk.
+_PASSED_ON = (
+    "HOME", "PATH", "TERM", "TMPDIR", "USER", "XDG_RUNTIME_DIR",
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO",
+    "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "BUILDX_CONFIG",
+)  # fmt: skip
+_GRACE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Completed:
+    """A program that ended: what it was, its exit status, and what it wrote (text, UTF-8)."""
+
+    argv: tuple[str, ...]
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """The last lines of its output that say something, at most 20."""
+        lines = [line.rstrip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
+        return tuple(lines[-20:])
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment a started program gets: the passed-on names, a fixed locale, and `extra`."""
+    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return kept | {"LC_ALL": "C.UTF-8"} | dict(extra or {})
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+    on_line: Callable[[str], None] | None = None,
+) -> Completed:
+    """Run a program to its end and return what it did, whatever its status.
+
+    `env` is added to `environment()`. With `on_line`, standard error is handed over line by line as it is
+    written. Raises `EngineError` when there is no such program. On an interrupt the program gets SIGINT, then
+    time to clean up, then SIGKILL; the interrupt goes on to the caller.
+    """
+    command = tuple(str(word) for word in argv)
+    _log.debug("run %s", shlex.join(command))
+    try:
+        child = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=environment(env),
+            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+    except FileNotFoundError as missing:
+        raise EngineError(
+            f"the program {command[0]!r} is not on this machine", hint="rocm-images doctor"
+        ) from missing
+    out: list[str] = []
+    err: list[str] = []
+    readers = [
+        threading.Thread(target=_drain, args=(child.stdout, out, None), daemon=True),
+        threading.Thread(target=_drain, args=(child.stderr, err, on_line), daemon=True),
+    ]
+    for reader in readers:
+        reader.start()
+    try:
+        if stdin is not None and child.stdin is not None:
+            try:
+                child.stdin.write(stdin)
+                child.stdin.close()
+            except BrokenPipeError:
+                _log.debug("%s did not read its input", command[0])
+        child.wait()
+    except BaseException:
+        _stop(child)
+        raise
+    finally:
+        for reader in readers:
+            reader.join(timeout=_GRACE_SECONDS)
+    done = Completed(argv=command, status=child.returncode, stdout="".join(out), stderr="".join(err))
+    _log.debug("exit %d: %s", done.status, command[0])
+    return done
+
+
+def start_detached(argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str] | None = None) -> int:
+    """Start a service that outlives this process, its output appended to `log`, and return its process id."""
+    command = [str(word) for word in argv]
+    _log.debug("start %s", shlex.join(command))
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as sink:
+        try:
+            child = subprocess.Popen(
+                command, env=environment(env), stdin=subprocess.DEVNULL, stdout=sink, stderr=sink,
+                start_new_session=True, cwd="/",
+            )  # fmt: skip
+        except FileNotFoundError as missing:
+            raise EngineError(
+                f"the program {command[0]!r} is not on this machine", hint="rocm-images doctor"
+            ) from missing
+    return child.pid
+
+
+def _drain(stream: object, into: list[str], on_line: Callable[[str], None] | None) -> None:
+    for line in stream:  # type: ignore[attr-defined]
+        into.append(line)
+        if on_line is not None:
+            on_line(line.rstrip("\n"))
+
+
+def _stop(child: subprocess.Popen[str]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        if child.poll() is not None:
+            return
+        try:
+            os.killpg(child.pid, number)
+        except ProcessLookupError:
+            return
+        try:
+            child.wait(timeout=_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            _log.debug("%s ignores signal %d", child.args, number)

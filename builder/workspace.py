@@ -1,0 +1,77 @@
+"""Where a project keeps its recipes, results and state, and how files are written so that none is ever half there."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from builder.errors import RecipeError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workspace:
+    """The folders of one recipe repository. `root` holds `images/`."""
+
+    root: Path
+
+    @property
+    def images(self) -> Path:
+        """One folder per image, with its `recipe.toml`."""
+        return self.root / "images"
+
+    @property
+    def state(self) -> Path:
+        """Caches, the embedded registry, logs of services: never committed, safe to delete."""
+        return self.root / ".rocm-images"
+
+    @property
+    def store(self) -> Path:
+        """Fetched objects by content."""
+        return self.state / "store"
+
+    @property
+    def dist(self) -> Path:
+        """Results of builds: pins, reports, logs, one folder per image."""
+        return self.root / "dist"
+
+    def recipe(self, image: str) -> Path:
+        """Path of an image's recipe; the file need not exist."""
+        return self.images / image / "recipe.toml"
+
+    def lock(self, image: str) -> Path:
+        """Path of an image's lock; the file need not exist."""
+        return self.images / image / "recipe.lock"
+
+    def shown(self, path: Path) -> str:
+        """Return a path as messages show it: relative to the root where it lies below it."""
+        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
+
+
+def find_workspace(start: Path) -> Workspace:
+    """Return the workspace that holds `start`: the nearest folder upwards with `images/` in it."""
+    for folder in (start, *start.parents):
+        if (folder / "images").is_dir():
+            return Workspace(root=folder)
+    raise RecipeError(
+        f"{start}: no images/ folder here or above",
+        hint="change into a recipe repository, or name it with --root",
+    )
+
+
+def write_atomic(path: Path, data: str | bytes) -> None:
+    """Write a whole file or nothing: readers see the old content or the new, also after a crash."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as sink:
+            sink.write(data.encode() if isinstance(data, str) else data)
+            sink.flush()
+            os.fsync(sink.fileno())
+        part.chmod(0o644)
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
