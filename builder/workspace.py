@@ -1,4 +1,4 @@
-"""Where a project keeps its recipes, results and state, and how files are written so that none is ever half there."""
+"""Where a project keeps recipes, results and state, and how files are written so that none is ever half there."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ image_commands.register(app)
 host_commands.register(app)
 
 
-def _version(asked: bool) -> None:  # noqa: FBT001 -- typer's callback signature
+def _version(asked: bool) -> None:
     if asked:
         Console().result(__version__)
         raise typer.Exit
@@ -41,10 +41,11 @@ def _version(asked: bool) -> None:  # noqa: FBT001 -- typer's callback signature
 def _global(
     context: typer.Context,
     root: Annotated[
-        Path | None, typer.Option(help="The recipe repository; default: the folder here or above with images/.")
+        Path | None,
+        typer.Option(help="The recipe repository; default: the folder here or above with images/."),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every program that is started.")] = False,
-    version: Annotated[  # noqa: ARG001 -- handled by its callback
+    version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
