@@ -1,0 +1,149 @@
+"""Knows how to reach the container engine and what kind of engine it is. Starts none, changes nothing in it.
+
+The engine is the one the docker command line would use: DOCKER_HOST, else the current docker context, else the
+default socket.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+import docker
+import docker.errors
+import requests
+from docker.context import ContextAPI
+from docker.context.config import get_current_context_name
+
+from builder import process
+from builder.errors import EngineError
+
+OLDEST_BUILDX = (0, 13)
+START_HINT = "rocm-images engine up --install"
+_PLUGIN_HINT = "rocm-images doctor --install"
+_CONTAINERD_DRIVER = "io.containerd.snapshotter.v1"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineInfo:
+    """An engine that answers. `server_os` and `arch` are written as in a platform: linux, amd64.
+
+    `containerd_store` tells the image store: with it a local image's digest is the registry's digest.
+    `data_root` is a folder of the machine the engine runs on. `buildx_version` is None without the plugin,
+    `driver` is the driver of the builder that buildx would use, None when that cannot be told.
+    """
+
+    host: str
+    version: str
+    containerd_store: bool
+    data_root: PurePosixPath
+    server_os: str
+    arch: str
+    buildx_version: str | None
+    driver: str | None
+
+    @property
+    def platform(self) -> str:
+        """The engine's own platform, for example linux/amd64."""
+        return f"{self.server_os}/{self.arch}"
+
+
+def connect(host: str | None = None, *, timeout_seconds: int = 60) -> docker.DockerClient:
+    """Return a client of the engine at `host` (an URL as in DOCKER_HOST; None: the one the command line uses).
+
+    The client's requests give up after `timeout_seconds`. Raises `EngineError` when no engine answers.
+    """
+    where = host or _where()
+    try:
+        if host is None:
+            return docker.from_env(timeout=timeout_seconds, use_ssh_client=True)
+        return docker.DockerClient(base_url=host, timeout=timeout_seconds, use_ssh_client=True)
+    except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as error:
+        raise _unreachable(where, error) from error
+
+
+def info(host: str | None = None, *, timeout_seconds: int = 60) -> EngineInfo:
+    """Ask the engine, and the buildx plugin, what they are. Raises `EngineError` when no engine answers."""
+    client = connect(host, timeout_seconds=timeout_seconds)
+    try:
+        told: dict[str, Any] = client.info()
+        version: dict[str, Any] = client.version()
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        raise _unreachable(host or _where(), error) from error
+    finally:
+        client.close()
+    buildx = buildx_version()
+    return EngineInfo(
+        host=host or _where(),
+        version=version["Version"],
+        containerd_store=["driver-type", _CONTAINERD_DRIVER] in (told.get("DriverStatus") or []),
+        data_root=PurePosixPath(told["DockerRootDir"]),
+        server_os=version["Os"],
+        arch=version["Arch"],
+        buildx_version=buildx,
+        driver=_driver(host) if buildx is not None else None,
+    )
+
+
+def buildx_version() -> str | None:
+    """Return the version of the buildx plugin, or None when the docker command line or the plugin is missing."""
+    try:
+        asked = process.run(["docker", "buildx", "version"])
+    except EngineError:
+        return None
+    # github.com/docker/buildx v0.14.0 171fcbe
+    found = re.match(r"\S+buildx v?(\d\S*)", asked.stdout)
+    return found[1] if asked.status == 0 and found else None
+
+
+def is_new_enough(version: str) -> bool:
+    """Tell whether a buildx of this version has everything that builds here use."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return found is not None and (int(found[1]), int(found[2])) >= OLDEST_BUILDX
+
+
+def require_buildx(engine: EngineInfo) -> None:
+    """Raise `EngineError` unless the buildx plugin is there and not older than `OLDEST_BUILDX`."""
+    least = ".".join(map(str, OLDEST_BUILDX))
+    if engine.buildx_version is None:
+        raise EngineError("docker has no buildx plugin on this machine", hint=_PLUGIN_HINT)
+    if not is_new_enough(engine.buildx_version):
+        raise EngineError(
+            f"docker's buildx plugin is {engine.buildx_version}, at least {least} is needed", hint=_PLUGIN_HINT
+        )
+
+
+def _driver(host: str | None) -> str | None:
+    asked = process.run(["docker", "buildx", "inspect"], env={} if host is None else {"DOCKER_HOST": host})
+    found = re.search(r"^Driver:\s+(\S+)", asked.stdout, re.MULTILINE)
+    return found[1] if found else None
+
+
+def _where() -> str:
+    """Return the endpoint the docker command line would use, for messages."""
+    if named := os.environ.get("DOCKER_HOST"):
+        return named
+    try:
+        context: Any = ContextAPI.get_context(os.environ.get("DOCKER_CONTEXT"))
+    except Exception as error:  # the SDK raises the bare class for a context file that it cannot read
+        raise EngineError(str(error), hint="docker context ls") from error
+    if context is None:
+        name = os.environ.get("DOCKER_CONTEXT") or get_current_context_name()
+        raise EngineError(f"there is no docker context {name!r}", hint="docker context ls")
+    return str(context.Host)
+
+
+def _unreachable(where: str, error: BaseException) -> EngineError:
+    reason: BaseException = error
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and not isinstance(seen, requests.RequestException):
+            reason = seen
+        seen = seen.__cause__ or seen.__context__
+    hint = START_HINT
+    if isinstance(reason, PermissionError):
+        hint = "run as root, or as a user that is in the group of the engine's socket"
+    return EngineError(f"no container engine answers at {where}", hint=hint, details=(str(reason),))
