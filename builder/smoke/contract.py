@@ -1,0 +1,77 @@
+"""What a finished image promises, as the smoke tests read it. Values only; it must not look at an image.
+
+The contract travels as a JSON file to the process that runs the tests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from builder.errors import RecipeError
+
+JIT_PROBES = ("sglang-hash", "triton", "hipcc")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentVersion:
+    """A pinned component and where the image itself tells its version.
+
+    `distribution` is the name of its Python distribution, `apt` that of its Debian package. A component with
+    neither cannot be asked for its version.
+    """
+
+    name: str
+    version: str
+    distribution: str | None = None
+    apt: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """What to hold an image to.
+
+    `python` is the path of the interpreter in the image. `user` is what USER says, `env` what ENV says, of the
+    finished image. `writable` are the only directories that it may write to. `jit` names what compiles at run
+    time, out of `JIT_PROBES`; `triton_gfx` and `hip_gfx` are the targets it compiles for. `packages` maps a
+    stage of the recipe (`base.build`, `base.runtime`) to its apt list; without a recipe it is empty. `shm` is
+    the size of /dev/shm as docker writes it.
+    """
+
+    image: str
+    python: str = "/usr/bin/python3"
+    user: str = ""
+    workdir: str = "/"
+    env: Mapping[str, str] = field(default_factory=dict)
+    writable: tuple[str, ...] = ()
+    gfx: tuple[str, ...] = ()
+    components: tuple[ComponentVersion, ...] = ()
+    imports: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    jit: tuple[str, ...] = ()
+    triton_gfx: tuple[str, ...] = ()
+    hip_gfx: tuple[str, ...] = ()
+    packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    shm: str | None = None
+
+    def to_json(self) -> str:
+        """Return the contract as a JSON document with sorted keys."""
+        return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Contract:
+        """Read back what `to_json` wrote. Raises `RecipeError` for anything else."""
+        try:
+            table: dict[str, Any] = json.loads(text)
+            table["components"] = tuple(ComponentVersion(**entry) for entry in table["components"])
+            table["packages"] = {stage: tuple(names) for stage, names in table["packages"].items()}
+            for name in ("writable", "gfx", "imports", "absent", "jit", "triton_gfx", "hip_gfx"):
+                table[name] = tuple(table[name])
+            return cls(**table)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise RecipeError(
+                f"the smoke contract cannot be read: {type(error).__name__}: {error}",
+                hint="let rocm-images test write it",
+            ) from error
