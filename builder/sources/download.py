@@ -1,0 +1,267 @@
+"""Brings files into the store: by hash, in parallel, from the first address that has the right bytes.
+
+It knows nothing of what the files are, and stores nothing that is not what the lock says.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+
+import requests
+from urllib3.exceptions import ProtocolError
+
+from builder.errors import EngineError, Failure, LockError
+from builder.mirrors import Mirrors
+from builder.sources.store import Incoming, Store
+from builder.sources.transport import CONNECTIONS, Again, Missing, Patience, Transport, Unreachable, shown
+from builder.story import Story
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+_CHUNK = 1 << 18
+_WORTH_A_NOTE = 20_000_000  # bytes
+NETWORK_HINT = "check the network, or name a mirror: docs/mirrors.md"
+LOCK_HINT = "if the pin should follow: rocm-images lock"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """A file to fetch: its name for people, its sha256 (64 hex digits), its size in bytes, where it may be."""
+
+    name: str
+    sha256: str
+    size: int | None = None
+    urls: tuple[str, ...]
+
+
+class _Mismatch(Exception):
+    """An address has other bytes than wanted."""
+
+
+def fetch_all(
+    wanted: Sequence[Wanted], *, store: Store, mirrors: Mirrors, story: Story, patience: Patience | None = None
+) -> dict[str, Path]:
+    """Return the files by sha256, from the store or fetched into it now.
+
+    Raises `LockError` for a file that is gone everywhere or has other bytes, `EngineError` when nobody can be
+    asked; with every such file named. Files that could be fetched stay in the store.
+    """
+    unique = {item.sha256: item for item in wanted}
+    found = dict(zip(unique, in_parallel(store.get, list(unique)), strict=True))
+    there = {sha256: path for sha256, path in found.items() if path is not None}
+    missing = [item for sha256, item in unique.items() if sha256 not in there]
+    if not missing:
+        return there
+    with (
+        story.step(f"fetch {_counted(missing)}"),
+        Transport(ca_bundle=mirrors.ca_bundle(), patience=patience) as transport,
+    ):
+        fetcher = _Fetcher(transport, store, mirrors, story, missing)
+        fetched = in_parallel(fetcher.fetch, missing, on_error=transport.stop)
+    failures = [result for result in fetched if isinstance(result, Failure)]
+    if failures:
+        raise united(failures, of=len(wanted))
+    return there | {
+        item.sha256: path for item, path in zip(missing, fetched, strict=True) if isinstance(path, Path)
+    }
+
+
+def in_parallel(
+    work: Callable[[_In], _Out], items: Sequence[_In], *, on_error: Callable[[], None] = lambda: None
+) -> list[_Out]:
+    """Return `work` of every item, in the order of the items.
+
+    An exception, also an interrupt of this thread, calls `on_error`, waits for what is under way and goes on.
+    """
+    with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="fetch") as pool:
+        futures: list[Future[_Out]] = [pool.submit(work, item) for item in items]
+        try:
+            for future in as_completed(futures):
+                future.result()
+        except BaseException:
+            on_error()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+        return [future.result() for future in futures]
+
+
+def united(failures: Sequence[Failure], *, of: int) -> Failure:
+    """Return one failure that tells of all; a broken pin outranks a network that is down."""
+    worst = next((failure for failure in failures if isinstance(failure, LockError)), failures[0])
+    if len(failures) == 1:
+        return worst
+    return type(worst)(
+        f"{len(failures)} of {of} files could not be fetched as locked",
+        details=tuple(line for failure in failures for line in (failure.message, *failure.details)),
+        hint=worst.hint,
+    )
+
+
+class _Fetcher:
+    def __init__(
+        self, transport: Transport, store: Store, mirrors: Mirrors, story: Story, items: Sequence[Wanted]
+    ) -> None:
+        self._transport = transport
+        self._store = store
+        self._mirrors = mirrors
+        self._story = story
+        self._total = len(items)
+        self._tell = threading.Lock()
+        self._count = 0
+        self._bytes = 0
+        self._told = 0
+        self._silent: dict[str, str] = {}  # hosts that do not answer, and what was seen of it
+
+    def fetch(self, item: Wanted) -> Path | Failure:
+        """Return the file, or what is wrong with it. `Stopped` and what nobody expects pass through."""
+        wrong: list[str] = []
+        gone: list[str] = []
+        down: list[str] = []
+        for address in map(self._mirrors.archive, item.urls):
+            host = urlsplit(address).netloc
+            if host in self._silent:  # waited for once, not for every file
+                down.append(self._silent[host])
+                continue
+            try:
+                path = self._from(item, address)
+            except _Mismatch as error:
+                wrong.append(str(error))
+            except Missing as error:
+                gone.append(str(error))
+            except Unreachable as error:
+                down.append(str(error))
+                self._silent[host] = str(error)
+            except OSError as error:
+                return EngineError(f"{self._store.root}: cannot be written to: {error.strerror}")
+            else:
+                for problem in wrong:
+                    self._story.warn(f"{item.name}: {problem}; taken from {shown(address)} instead")
+                self._progress(item.name, path.stat().st_size)
+                return path
+        if wrong:
+            return LockError(f"{item.name}: {wrong[0]}", details=(*wrong[1:], *gone, *down), hint=LOCK_HINT)
+        if down:
+            return _not_reached(item, [*down, *gone])
+        where = gone[0] if gone else "no address is known"
+        return LockError(
+            f"{item.name}: can no longer be fetched: {where}", details=tuple(gone[1:]), hint=LOCK_HINT
+        )
+
+    def _from(self, item: Wanted, url: str) -> Path:
+        with self._store.receive() as incoming:
+            if urlsplit(url).scheme == "file":
+                self._copy(item, url, incoming)
+            else:
+                attempt = _Attempt(self._transport, item, url, incoming)
+                self._transport.patiently(url, attempt)
+            if incoming.sha256 != item.sha256:
+                more = "more than " if item.size is not None and incoming.size > item.size else ""
+                size = f" ({item.size} bytes)" if item.size is not None else ""
+                raise _Mismatch(
+                    f"expected sha256 {item.sha256}{size}, got {incoming.sha256} ({more}{incoming.size} bytes) "
+                    f"from {shown(url)}"
+                )
+            return self._store.keep(incoming)
+
+    def _copy(self, item: Wanted, url: str, incoming: Incoming) -> None:
+        try:
+            with Path(unquote(urlsplit(url).path)).open("rb") as source:
+                while data := source.read(_CHUNK):
+                    self._transport.stopping()
+                    incoming.write(data)
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+            raise Missing(url, 404) from error
+        except PermissionError as error:
+            raise Unreachable(f"{url}: {error.strerror}") from error
+
+    def _progress(self, name: str, size: int) -> None:
+        with self._tell:
+            self._count += 1
+            self._bytes += size
+            last = self._count == self._total
+            if last or size >= _WORTH_A_NOTE or self._bytes - self._told >= _WORTH_A_NOTE:
+                self._told = self._bytes
+                self._story.note(f"{self._count} of {self._total} files, {_amount(self._bytes)}: {name}")
+
+
+class _Attempt:
+    """One download with all its attempts: goes on where the last one was cut off."""
+
+    def __init__(self, transport: Transport, item: Wanted, url: str, incoming: Incoming) -> None:
+        self._transport = transport
+        self._item = item
+        self._url = url
+        self._incoming = incoming
+        self._validator: str | None = None
+        self._resumed = False
+
+    def __call__(self) -> None:
+        incoming = self._incoming
+        headers = {"Accept-Encoding": "identity"}
+        if incoming.size and self._validator is not None:
+            headers |= {"Range": f"bytes={incoming.size}-", "If-Range": self._validator}
+        elif incoming.size:
+            incoming.restart()
+        with self._transport.answer(self._url, headers) as response:
+            self._place(response)
+            self._read(response)
+        if self._resumed and incoming.sha256 != self._item.sha256:
+            # The two halves may come from two versions of the file: judge only what came in one piece.
+            self._resumed, self._validator = False, None
+            incoming.restart()
+            raise Again("resumed to other bytes than wanted")
+
+    def _place(self, response: requests.Response) -> None:
+        incoming = self._incoming
+        if response.status_code == requests.codes.partial_content:
+            if not response.headers.get("Content-Range", "").startswith(f"bytes {incoming.size}-"):
+                self._validator = None
+                raise Again("answered with another part than asked for")
+            self._resumed = True
+            return
+        incoming.restart()
+        self._resumed = False
+        etag = response.headers.get("ETag", "")
+        strong = etag if etag.startswith('"') else response.headers.get("Last-Modified")
+        self._validator = strong if response.headers.get("Accept-Ranges") == "bytes" else None
+
+    def _read(self, response: requests.Response) -> None:
+        incoming, most = self._incoming, self._item.size
+        length = response.headers.get("Content-Length", "")
+        whole = incoming.size + int(length) if length.isdecimal() else most
+        try:
+            for chunk in response.raw.stream(_CHUNK, decode_content=False):
+                self._transport.stopping()
+                incoming.write(chunk)
+                if most is not None and incoming.size > most:
+                    return
+        except ProtocolError as error:
+            raise Again(f"cut off after {incoming.size} of {whole or 'unknown'} bytes") from error
+        if whole is not None and incoming.size < whole:
+            raise Again(f"cut off after {incoming.size} of {whole} bytes")
+
+
+def _not_reached(item: Wanted, reasons: Sequence[str]) -> EngineError:
+    return EngineError(
+        f"{item.name}: cannot be fetched: {reasons[0]}", details=tuple(reasons[1:]), hint=NETWORK_HINT
+    )
+
+
+def _counted(items: Sequence[Wanted]) -> str:
+    sizes = [item.size for item in items]
+    known = sum(size for size in sizes if size is not None)
+    files = "1 file" if len(items) == 1 else f"{len(items)} files"
+    return f"{files}, {'at least ' if None in sizes else ''}{_amount(known)}" if known else files
+
+
+def _amount(size: int) -> str:
+    if size < 1_000_000:
+        return f"{size / 1e3:.1f} kB"
+    return f"{size / 1e6:.0f} MB" if size >= 10_000_000 else f"{size / 1e6:.1f} MB"
