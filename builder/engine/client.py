@@ -22,8 +22,9 @@ from builder import process
 from builder.errors import EngineError
 
 OLDEST_BUILDX = (0, 13)
+OLDEST_ENGINE = (23, 0)  # the first whose BuildKit knows COPY --link and heredocs
 START_HINT = "rocm-images engine up --install"
-_PLUGIN_HINT = "rocm-images doctor --install"
+_PLUGIN_HINT = "rocm-images install"
 _CONTAINERD_DRIVER = "io.containerd.snapshotter.v1"
 
 
@@ -56,7 +57,7 @@ def connect(host: str | None = None, *, timeout_seconds: int = 60) -> docker.Doc
 
     The client's requests give up after `timeout_seconds`. Raises `EngineError` when no engine answers.
     """
-    where = host or _where()
+    where = host or endpoint()
     try:
         if host is None:
             return docker.from_env(timeout=timeout_seconds, use_ssh_client=True)
@@ -72,12 +73,12 @@ def info(host: str | None = None, *, timeout_seconds: int = 60) -> EngineInfo:
         told: dict[str, Any] = client.info()
         version: dict[str, Any] = client.version()
     except (docker.errors.DockerException, requests.RequestException) as error:
-        raise _unreachable(host or _where(), error) from error
+        raise _unreachable(host or endpoint(), error) from error
     finally:
         client.close()
     buildx = buildx_version()
     return EngineInfo(
-        host=host or _where(),
+        host=host or endpoint(),
         version=version["Version"],
         containerd_store=["driver-type", _CONTAINERD_DRIVER] in (told.get("DriverStatus") or []),
         data_root=PurePosixPath(told["DockerRootDir"]),
@@ -101,19 +102,37 @@ def buildx_version() -> str | None:
 
 def is_new_enough(version: str) -> bool:
     """Tell whether a buildx of this version has everything that builds here use."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return found is not None and (int(found[1]), int(found[2])) >= OLDEST_BUILDX
+    return _at_least(version, OLDEST_BUILDX)
 
 
-def require_buildx(engine: EngineInfo) -> None:
-    """Raise `EngineError` unless the buildx plugin is there and not older than `OLDEST_BUILDX`."""
-    least = ".".join(map(str, OLDEST_BUILDX))
+def is_engine_new_enough(version: str) -> bool:
+    """Tell whether an engine of this version can run the builds made here."""
+    return _at_least(version, OLDEST_ENGINE)
+
+
+def require_usable(engine: EngineInfo) -> None:
+    """Raise `EngineError` when the engine, or the buildx plugin, is too old or the plugin is missing."""
+    if not is_engine_new_enough(engine.version):
+        raise EngineError(
+            f"the engine at {engine.host} is {engine.version}, at least {_shown(OLDEST_ENGINE)} is needed",
+            hint="stop it and run: rocm-images engine up --install; or name another engine with DOCKER_HOST",
+        )
     if engine.buildx_version is None:
         raise EngineError("docker has no buildx plugin on this machine", hint=_PLUGIN_HINT)
     if not is_new_enough(engine.buildx_version):
         raise EngineError(
-            f"docker's buildx plugin is {engine.buildx_version}, at least {least} is needed", hint=_PLUGIN_HINT
+            f"docker's buildx plugin is {engine.buildx_version}, at least {_shown(OLDEST_BUILDX)} is needed",
+            hint=_PLUGIN_HINT,
         )
+
+
+def _at_least(version: str, least: tuple[int, int]) -> bool:
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return found is not None and (int(found[1]), int(found[2])) >= least
+
+
+def _shown(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
 
 
 def _driver(host: str | None) -> str | None:
@@ -122,8 +141,11 @@ def _driver(host: str | None) -> str | None:
     return found[1] if found else None
 
 
-def _where() -> str:
-    """Return the endpoint the docker command line would use, for messages."""
+def endpoint() -> str:
+    """Return where the engine is that the docker command line would use, whether it answers or not.
+
+    Raises `EngineError` when the chosen docker context does not exist.
+    """
     if named := os.environ.get("DOCKER_HOST"):
         return named
     try:

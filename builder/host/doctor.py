@@ -1,0 +1,171 @@
+"""Looks at everything the program needs from this machine and says what is missing and how to get it.
+
+Starts, installs and changes nothing, and finishes whatever it meets.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import uv
+
+from builder import process
+from builder.engine import client
+from builder.engine.client import EngineInfo
+from builder.errors import Failure
+from builder.host import packages, programs
+from builder.mirrors import load_mirrors
+
+_OLDEST_PYTHON = (3, 11)
+_GIB = 2**30
+# An engine image with its bases, caches and a second build beside it; sources, wheels and the registry's copy.
+_ENGINE_GIB = 20
+_PROJECT_GIB = 10
+_ASKING_SECONDS = 10
+_INSTALL = "rocm-images install"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """One thing the program needs. `state` is what was found; `remedy`, a command or a sentence, gets it."""
+
+    name: str
+    found: bool
+    state: str
+    needed_for: str
+    remedy: str | None
+
+
+def examine(root: Path) -> tuple[Check, ...]:
+    """Return all checks for the project at `root`. Raises nothing because something is missing."""
+    try:
+        engine, why_not = client.info(timeout_seconds=_ASKING_SECONDS), ""
+    except Failure as failure:
+        engine, why_not = None, "; ".join((failure.message, *failure.details))
+    return (
+        _engine(engine, why_not),
+        *_programs(engine),
+        *_sources(root),
+        *_disks(engine, root),
+        _python(),
+    )
+
+
+def _engine(engine: EngineInfo | None, why_not: str) -> Check:
+    needed_for = "build images and run their smoke tests"
+    if engine is None:
+        startable = programs.find("dockerd") is not None and not programs.missing_for_engine(answers=False)
+        remedy = "rocm-images engine up" if startable else client.START_HINT
+        return Check(name="engine", found=False, state=why_not, needed_for=needed_for, remedy=remedy)
+    store = "containerd" if engine.containerd_store else "older"
+    state = f"{engine.version} at {engine.host}, {engine.platform}, {store} image store"
+    if engine.driver is not None:
+        state += f", {engine.driver} driver"
+    if not client.is_engine_new_enough(engine.version):
+        state += "; too old"
+    return _check("engine", found=client.is_engine_new_enough(engine.version), state=state,
+                  needed_for=needed_for, remedy=f"stop it, then: {client.START_HINT}")  # fmt: skip
+
+
+def _programs(engine: EngineInfo | None) -> Iterator[Check]:
+    yield _program(packages.DOCKER, "docker")
+    version = engine.buildx_version if engine is not None else client.buildx_version()
+    enough = version is not None and client.is_new_enough(version)
+    yield _check(
+        packages.BUILDX.name, found=enough, needed_for=packages.BUILDX.purpose, remedy=_INSTALL,
+        state="no such plugin" if version is None else version if enough else f"{version}, too old",
+    )  # fmt: skip
+    yield _program(packages.REGISTRY, "docker-registry")
+    yield _program(packages.MMDEBSTRAP, "mmdebstrap")
+    yield _program(packages.GIT, "git")
+
+
+def _sources(root: Path) -> Iterator[Check]:
+    keyring = programs.KEYRING_FILE
+    yield _check(
+        packages.KEYRING.name, found=keyring.exists(), needed_for=packages.KEYRING.purpose, remedy=_INSTALL,
+        state=str(keyring) if keyring.exists() else f"no {keyring}",
+    )  # fmt: skip
+    apt = programs.find("apt-get")
+    yield _check(
+        "apt", found=apt is not None, state=str(apt or "not found"), remedy="use a Debian machine for such bases",
+        needed_for="resolve the packages of Debian bases",
+    )  # fmt: skip
+    try:
+        mirror = load_mirrors(root).debian_mirror()
+        found, state, remedy = True, f"{mirror.url}, {mirror.origin}", None
+    except Failure as failure:
+        found, state, remedy = False, failure.message, failure.hint
+    yield Check(
+        name="Debian mirror", found=found, state=state, needed_for="fetch the packages of Debian bases",
+        remedy=remedy,
+    )  # fmt: skip
+    yield _uv()
+
+
+def _uv() -> Check:
+    try:
+        program = uv.find_uv_bin()
+        told = process.run([program, "--version"])
+        found, state = told.status == 0, told.stdout.strip() or "does not start"
+    except (FileNotFoundError, Failure) as error:
+        found, state = False, str(error)
+    return _check(
+        "uv", found=found, state=state, needed_for="resolve and fetch Python packages",
+        remedy="install the project's requirements again: requirements/install runtime",
+    )  # fmt: skip
+
+
+def _disks(engine: EngineInfo | None, root: Path) -> Iterator[Check]:
+    name = "free disk of the engine"
+    remedy = "free some with: docker system prune; or move the engine's data-root"
+    here = engine is None or engine.host.startswith("unix://")
+    data_root = Path(engine.data_root) if engine is not None else Path("/var/lib/docker")
+    if here:
+        yield _disk(name, data_root, _ENGINE_GIB, "keep images and the build cache", remedy)
+    else:
+        yield Check(
+            name=name, found=True, state="the engine is on another machine; not looked at",
+            needed_for="keep images and the build cache", remedy=None,
+        )  # fmt: skip
+    yield _disk(
+        "free disk of the project", root, _PROJECT_GIB, "keep sources, wheels and the embedded registry",
+        f"free some on the file system of {root}",
+    )  # fmt: skip
+
+
+def _disk(name: str, folder: Path, least: int, needed_for: str, remedy: str) -> Check:
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        free = shutil.disk_usage(existing).free / _GIB
+    except OSError as error:
+        return Check(name=name, found=False, state=str(error), needed_for=needed_for, remedy=remedy)
+    return _check(
+        name, found=free >= least, state=f"{free:.0f} GiB at {folder}, at least {least} wanted",
+        needed_for=needed_for, remedy=remedy,
+    )  # fmt: skip
+
+
+def _python() -> Check:
+    return _check(
+        "Python", found=sys.version_info >= _OLDEST_PYTHON, needed_for="run this program",
+        state=f"{'.'.join(map(str, sys.version_info[:3]))} at {os.path.realpath(sys.executable)}",
+        remedy="use a Debian 12 or newer, or another Python from 3.11 on",
+    )  # fmt: skip
+
+
+def _program(need: packages.Need, program: str) -> Check:
+    path = programs.find(program)
+    return _check(
+        need.name, found=path is not None, state=str(path or "not found"), needed_for=need.purpose,
+        remedy=_INSTALL,
+    )  # fmt: skip
+
+
+def _check(name: str, *, found: bool, state: str, needed_for: str, remedy: str) -> Check:
+    return Check(name=name, found=found, state=state, needed_for=needed_for, remedy=None if found else remedy)
