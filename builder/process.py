@@ -12,7 +12,9 @@ import shlex
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -149,3 +151,40 @@ def _stop(child: subprocess.Popen[str]) -> None:
             child.wait(timeout=_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             _log.debug("%s ignores signal %d", child.args, number)
+
+
+@contextmanager
+def leash() -> Iterator[None]:
+    """End every program that a library starts inside this context when an interrupt or a failure leaves it.
+
+    For libraries that start programs themselves and forget them when they are interrupted.
+    """
+    before = _children()
+    try:
+        yield
+    except BaseException:
+        for number in (signal.SIGINT, signal.SIGKILL):
+            left = _children() - before
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            _wait_until_gone(left)
+        raise
+
+
+def _children() -> set[int]:
+    """Return the process ids of this process' children, whichever thread started them (proc(5))."""
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError):
+            found.update(int(word) for word in (task / "children").read_text().split())
+    return found
+
+
+def _wait_until_gone(pids: set[int]) -> None:
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while pids & _children() and time.monotonic() < deadline:
+        for pid in pids:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(0.05)

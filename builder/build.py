@@ -1,0 +1,193 @@
+"""The main road: recipe, lock, plan, Dockerfile, image, smoke tests, registry, pin. Each step lives elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from builder import context, plan, record, render
+from builder.engine import images
+from builder.engine.build import BuiltImage, build_image
+from builder.engine.client import info, require_usable
+from builder.errors import LockError
+from builder.mirrors import Mirrors
+from builder.plan import Action, Plan
+from builder.project import Prepared, known, prepare
+from builder.publish import publish
+from builder.recipe import Recipe
+from builder.reference import Digest, ImageReference
+from builder.smoke.contract import ComponentVersion, Contract
+from builder.smoke.run import SmokeReport, require_passed, run_smoke
+from builder.story import Story
+from builder.workspace import Workspace, write_atomic
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """What a run came to. `reference` is what to pin, None for an image that was not published."""
+
+    plan: Plan
+    image: str
+    reference: str | None
+
+
+def plan_image(workspace: Workspace, prepared: Prepared, target: ImageReference | None) -> Plan:
+    """Say what has to be done for an image; asks the engine, and the registry where there is a `target`."""
+    if target is not None:
+        at = images.published_digest(target.at(tag=prepared.tag))
+        available = str(at) if at is not None else None
+    else:
+        available = images.local_id(prepared.local)
+    return plan.decide(
+        prepared.recipe, prepared.lock, inputs=prepared.inputs, tests=prepared.test_key,
+        known=known(workspace, prepared.recipe.name), published=available,
+    )  # fmt: skip
+
+
+def build(
+    name: str,
+    *,
+    workspace: Workspace,
+    target: ImageReference | None,
+    mirrors: Mirrors,
+    story: Story,
+    cache: bool = True,
+    move_tag: bool = False,
+) -> Outcome:
+    """Bring an image to a tested digest, published below `target` (host and path) where one is given.
+
+    What is there already, under an equal content key and with equal tests passed, is not made again. `cache`
+    False rebuilds every step. Nothing is published, and no pin is written, unless every smoke test passed.
+    """
+    with context.sole_run(workspace, name):
+        prepared = prepare(workspace, name)
+        engine = info()
+        require_usable(engine)
+        place = target and target.at(tag=prepared.tag)
+        planned = plan_image(workspace, prepared, target)
+        story.note(f"{name}: {planned.action} - {'; '.join(planned.reasons[:5])}")
+        results = workspace.dist / name
+        pin = results / "pin.json"
+        if planned.action is Action.SKIP and cache and (place is None or pin.exists()):
+            held = known(workspace, name)
+            digest = held.digest if held else ""
+            return Outcome(
+                plan=planned,
+                image=digest,
+                reference=str(place.at(tag=place.tag, digest=Digest(digest))) if place else None,
+            )
+        for stale in (pin, results / "state.json"):
+            stale.unlink(missing_ok=True)
+        if planned.action is Action.BUILD or not cache:
+            image = _build(
+                prepared,
+                workspace=workspace,
+                mirrors=mirrors,
+                story=story,
+                cache=cache,
+                containerd_store=engine.containerd_store,
+            )
+        else:
+            image = _fetch(prepared, place, story, containerd_store=engine.containerd_store)
+        report = _smoke(prepared, image, workspace=workspace, story=story)
+        if place is None:
+            served, reference = None, None
+        else:
+            served, manifest = publish(image, place, move_tag=move_tag, story=story)
+            reference = str(place.at(tag=place.tag, digest=served))
+            blobs = [(layer.digest, layer.size) for layer in manifest.layers]
+            table = record.pin(
+                prepared.recipe, prepared.lock, reference=reference, digest=str(served),
+                content_key=prepared.content_key, test_key=prepared.test_key, lock_hash=prepared.lock_hash,
+                fingerprint=prepared.fingerprint, smoke=report.summary(),
+                layers=record.owned_layers(blobs, prepared.rendered().owners),
+            )  # fmt: skip
+            write_atomic(pin, record.dump(table))
+        digest = str(served or image.id)
+        write_atomic(
+            results / "state.json",
+            record.state(
+                inputs=prepared.inputs, content_key=prepared.content_key, test_key=prepared.test_key,
+                digest=digest, passed=True,
+            ),
+        )  # fmt: skip
+        return Outcome(plan=planned, image=digest, reference=reference)
+
+
+def _build(
+    prepared: Prepared,
+    *,
+    workspace: Workspace,
+    mirrors: Mirrors,
+    story: Story,
+    cache: bool,
+    containerd_store: bool,
+) -> BuiltImage:
+    recipe, lock = prepared.recipe, prepared.lock
+    said = render.manifest(recipe, lock, content_key=prepared.content_key, fingerprint=prepared.fingerprint)
+    laid = context.lay_out(
+        recipe, lock, prepared.rendered(), said, workspace=workspace, mirrors=mirrors, story=story
+    )
+    with story.step(f"building {recipe.name} {prepared.tag}"):
+        return build_image(
+            laid.folder, dockerfile=laid.dockerfile, contexts=laid.bases, tag=prepared.local, epoch=lock.epoch,
+            containerd_store=containerd_store, cache=cache, story=story,
+            log=workspace.dist / recipe.name / "build.log",
+        )  # fmt: skip
+
+
+def _fetch(
+    prepared: Prepared, place: ImageReference | None, story: Story, *, containerd_store: bool
+) -> BuiltImage:
+    """Return the image that is to be tested again: the local one, or the registry's."""
+    here = images.local_id(prepared.local)
+    if place is None:
+        if here is None:
+            raise LockError(
+                f"{prepared.local}: the image went away", hint=f"rocm-images build {prepared.recipe.name}"
+            )
+        return BuiltImage(id=here, digest=Digest(here) if containerd_store else None)
+    digest = images.published_digest(place)
+    if digest is not None and here == str(digest):
+        return BuiltImage(id=here, digest=digest)
+    image = images.pull(place.at(digest=digest), story)
+    return BuiltImage(id=image, digest=digest if containerd_store else None)
+
+
+def _smoke(prepared: Prepared, image: BuiltImage, *, workspace: Workspace, story: Story) -> SmokeReport:
+    own = workspace.images / prepared.recipe.name / "tests"
+    with story.step(f"smoke-testing {image.id}"):
+        report = run_smoke(
+            image.id, contract(prepared.recipe, fingerprint=prepared.fingerprint),
+            results=workspace.dist / prepared.recipe.name, story=story, extra_tests=own if own.is_dir() else None,
+        )  # fmt: skip
+    require_passed(report)
+    return report
+
+
+def contract(recipe: Recipe, *, fingerprint: str) -> Contract:
+    """Return what the smoke tests hold an image of this recipe to."""
+    image, smoke = recipe.image, recipe.smoke
+    components = tuple(
+        ComponentVersion(
+            name=component.name, version=component.version, apt=component.apt,
+            distribution=component.wheel or (component.name if component.apt else None),
+        )
+        for component in recipe.component
+    )  # fmt: skip
+    return Contract(
+        image=recipe.name, user=f"{image.uid}:{image.uid}", workdir=image.workdir,
+        env=render.served_environment(recipe, fingerprint=fingerprint), writable=image.writable, gfx=recipe.gfx,
+        components=components, imports=smoke.imports, absent=smoke.absent, jit=smoke.jit,
+        triton_gfx=smoke.triton_gfx or recipe.gfx, hip_gfx=smoke.hip_gfx or recipe.gfx,
+        packages={"base.build": recipe.base.build.apt, "base.runtime": recipe.base.runtime.apt}, shm=image.shm,
+    )  # fmt: skip
+
+
+def test(name: str, *, workspace: Workspace, story: Story) -> SmokeReport:
+    """Run the smoke tests on the image that is in the engine's store. Raises `SmokeError` when one fails."""
+    with context.sole_run(workspace, name):
+        prepared = prepare(workspace, name)
+        here = images.local_id(prepared.local)
+        if here is None:
+            raise LockError(f"{prepared.local}: not in the engine's store", hint=f"rocm-images build {name}")
+        return _smoke(prepared, BuiltImage(id=here, digest=None), workspace=workspace, story=story)

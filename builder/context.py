@@ -1,0 +1,167 @@
+"""Lays out the folder a build reads from, and its bases: every file fetched, verified and named by the lock."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fcntl import LOCK_EX, LOCK_NB, flock
+from pathlib import Path
+
+from uv import find_uv_bin
+
+from builder import debian, oci
+from builder.errors import EngineError, LockError
+from builder.lockfile import Lock, canonical
+from builder.mirrors import Mirrors
+from builder.plan import layers
+from builder.project import build_steps
+from builder.recipe import Base, Recipe
+from builder.render import Rendered
+from builder.resolve import tree_hash
+from builder.sources.download import Wanted, fetch_all
+from builder.sources.index import LockedFile, fetch_wheels
+from builder.sources.store import Store
+from builder.story import Story
+from builder.workspace import Workspace, write_atomic
+
+_BASE_FORMAT = 1  # raised when the same packages would be bootstrapped into another tree
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BuildContext:
+    """A laid out context: its folder, the Dockerfile in it, and the named contexts of the bases."""
+
+    folder: Path
+    dockerfile: Path
+    bases: Mapping[str, str]
+
+
+@contextmanager
+def sole_run(workspace: Workspace, image: str) -> Iterator[None]:
+    """Keep a second run on the same image out until this one ends, however it ends."""
+    path = workspace.state / "locks" / f"{image}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        try:
+            flock(handle, LOCK_EX | LOCK_NB)
+        except BlockingIOError as busy:
+            raise EngineError(
+                f"another run works on {image} right now", hint="wait until it is done, then try again"
+            ) from busy
+        yield
+
+
+def lay_out(
+    recipe: Recipe,
+    lock: Lock,
+    rendered: Rendered,
+    manifest: Mapping[str, object],
+    *,
+    workspace: Workspace,
+    mirrors: Mirrors,
+    story: Story,
+) -> BuildContext:
+    """Fetch and verify everything the lock names, and lay it out. The same lock gives the same folder."""
+    store = Store(workspace.store)
+    with story.step(f"fetching what {recipe.name} is made of"):
+        debs = fetch_debs(lock, store=store, mirrors=mirrors, story=story) if lock.deb else {}
+        wheels = fetch_wheels(
+            [
+                LockedFile(project=f.project, filename=f.file, sha256=f.sha256, size=f.size, index=f.index)
+                for f in lock.python
+            ],
+            store=store, mirrors=mirrors, story=story,
+        )  # fmt: skip
+    folder = workspace.state / "contexts" / recipe.name
+    if folder.exists():
+        shutil.rmtree(folder)
+    for stage, packages in (("build", lock.packages("build")), ("runtime", lock.packages("runtime"))):
+        for package in packages:
+            debian.link_or_copy(debs[package.sha256], folder / "debs" / stage / Path(package.file).name)
+    for layer in layers(recipe, lock):
+        for file in lock.wheels(layer):
+            debian.link_or_copy(wheels[file.sha256], folder / "wheels" / layer / file.file)
+    for name, source in recipe.source.items():
+        origin = workspace.images / recipe.name / source.path
+        found = tree_hash(origin)
+        if found != lock.source[name].tree:
+            raise LockError(
+                f"images/{recipe.name}/{source.path}: its files changed since the lock was made",
+                details=(f"locked {lock.source[name].tree}", f"found  {found}"),
+                hint=f"rocm-images lock {recipe.name}",
+            )
+        shutil.copytree(origin, folder / "sources" / name)
+    for step in build_steps():
+        (folder / "tools").mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(step, folder / "tools" / step.name)
+    debian.link_or_copy(Path(find_uv_bin()), folder / "tools/uv")
+    _write_at(folder / "files/manifest.json", json.dumps(manifest, indent=2, sort_keys=True) + "\n", lock.epoch)
+    dockerfile = folder / "Dockerfile"
+    dockerfile.write_text(rendered.dockerfile)
+    bases = {
+        f"base-{stage}": _base(base, lock, debs, workspace=workspace, mirrors=mirrors, story=story)
+        for stage, base in (("build", recipe.base.build), ("runtime", recipe.base.runtime))
+    }
+    return BuildContext(folder=folder, dockerfile=dockerfile, bases=bases)
+
+
+def fetch_debs(lock: Lock, *, store: Store, mirrors: Mirrors, story: Story) -> dict[str, Path]:
+    """Fetch every Debian package of a lock, from the store or the mirror; return the files by sha256."""
+    held = {package.sha256: store.get(package.sha256) for package in lock.deb}
+    have = {sha256: path for sha256, path in held.items() if path is not None}
+    missing = [package for package in lock.deb if package.sha256 not in have]
+    if not missing:
+        return have
+    archive = mirrors.debian_mirror().url
+    wanted = [
+        Wanted(name=Path(p.file).name, sha256=p.sha256, size=p.size, urls=(f"{archive}/{p.file}",))
+        for p in missing
+    ]
+    return have | fetch_all(wanted, store=store, mirrors=mirrors, story=story)
+
+
+def _base(
+    base: Base, lock: Lock, debs: Mapping[str, Path], *, workspace: Workspace, mirrors: Mirrors, story: Story
+) -> str:
+    """Return the named context of a stage's base, bootstrapping it where nobody did yet."""
+    if base.image is not None:
+        return f"docker-image://{mirrors.registry(base.image)}"
+    suite = base.debian.suite if base.debian else ""
+    packages = lock.packages("base")
+    key = hashlib.sha256(
+        canonical(
+            {
+                "format": _BASE_FORMAT, "suite": suite, "epoch": lock.epoch, "oci": oci.FORMAT,
+                "packages": [p.sha256 for p in packages],
+            }
+        )
+    ).hexdigest()  # fmt: skip
+    layout = workspace.state / "bases" / key
+    digest = oci.layout_digest(layout)
+    if digest is None:
+        if layout.exists():
+            story.warn(f"the stored Debian {suite} base is damaged and is made again")
+            shutil.rmtree(layout)
+        layout.parent.mkdir(parents=True, exist_ok=True)
+        with story.step(f"bootstrapping the Debian {suite} base from {len(packages)} packages"):
+            root = layout.with_suffix(".tar")
+            try:
+                debian.bootstrap(packages, debs, suite=suite, epoch=lock.epoch, target=root)
+                digest = oci.write_layout(
+                    root, layout, epoch=lock.epoch, origin=f"mmdebstrap --variant=minbase {suite}"
+                )
+            finally:
+                root.unlink(missing_ok=True)
+    return f"oci-layout://{layout}@{digest}"
+
+
+def _write_at(path: Path, text: str, epoch: int) -> None:
+    """Write a file that goes into the image as it is, with the lock's time on it and on its folder."""
+    write_atomic(path, text)
+    for changed in (path, path.parent):
+        os.utime(changed, (epoch, epoch))

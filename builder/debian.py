@@ -1,0 +1,233 @@
+"""Debian bases without a registry: which packages a stage needs, and a root file system made of exactly those.
+
+Resolution is apt's own, in a private root that knows nothing of this machine's packages; bootstrapping is
+mmdebstrap's, from a local repository of the locked files, so that it needs no network and gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote
+
+from builder import process
+from builder.errors import BuildError, EngineError, LockError, RecipeError
+from builder.lockfile import DebianPackage
+from builder.mirrors import DebianMirror
+from builder.recipe import DebianBase
+
+_log = logging.getLogger(__name__)
+
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+ARCHITECTURE = "amd64"
+# Manuals and translations are of no use in a served image; licences stay.
+_NOT_UNPACKED = ("/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/doc/*")
+_UNPACKED_ALL_THE_SAME = ("/usr/share/doc/*/copyright", "/usr/share/locale/locale.alias")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DebianSet:
+    """What apt resolved: when the suite was published (seconds since 1970) and the packages per stage."""
+
+    epoch: int
+    packages: tuple[DebianPackage, ...]
+
+
+def resolve(
+    base: DebianBase, *, build: Sequence[str], runtime: Sequence[str], mirror: DebianMirror, file: str
+) -> DebianSet:
+    """Ask apt for the minimal base of a suite and for what each stage adds to it.
+
+    `file` is the recipe, for messages. Raises `RecipeError` for a package the suite does not have and
+    `EngineError` when the mirror cannot be read.
+    """
+    with _private_apt(base, mirror) as apt:
+        stanzas = _available(apt)
+        minimal = sorted(
+            name for name, s in stanzas.items() if s.get("Essential") == "yes" or s.get("Priority") == "required"
+        )
+        if not minimal:
+            raise EngineError(f"the Debian mirror {mirror.url} has no packages for suite {base.suite!r}")
+        wanted = {"base": [*minimal, "apt"], "build": build, "runtime": runtime}
+        chosen: dict[str, set[str]] = {}
+        found: dict[str, tuple[str, str]] = {}
+        for stage, names in wanted.items():
+            for name in names:
+                if name not in stanzas and not _is_virtual(name, stanzas):
+                    raise RecipeError(
+                        f"{file}: base.{stage}.apt: Debian {base.suite} has no package {name!r}",
+                        hint=f"apt-cache search {name}",
+                    )
+            together = [*wanted["base"], *names]
+            chosen[stage] = set()
+            for package, path in _closure(apt, together, file=file, stage=stage):
+                chosen[stage].add(package)
+                found[package] = (package, path)
+        packages = []
+        for package, (_, path) in sorted(found.items()):
+            stanza = stanzas[package]
+            if stanza["Filename"] != path:
+                raise EngineError(f"the Debian mirror {mirror.url} names two files for {package}")
+            packages.append(
+                DebianPackage(
+                    name=package, version=stanza["Version"], file=path, size=int(stanza["Size"]),
+                    sha256=stanza["SHA256"], stage=_stage_of(package, chosen),
+                )
+            )  # fmt: skip
+        return DebianSet(epoch=_published(apt), packages=tuple(packages))
+
+
+def _stage_of(package: str, chosen: Mapping[str, set[str]]) -> Literal["base", "build", "runtime", "both"]:
+    if package in chosen["base"]:
+        return "base"
+    if package not in chosen["runtime"]:
+        return "build"
+    return "both" if package in chosen["build"] else "runtime"
+
+
+@contextmanager
+def _private_apt(base: DebianBase, mirror: DebianMirror) -> Iterator[Path]:
+    """Give a folder in which apt knows the suite at `mirror` and no installed package."""
+    if not KEYRING.exists():
+        raise EngineError(f"{KEYRING}: the keys of the Debian archive are missing", hint="rocm-images doctor")
+    with tempfile.TemporaryDirectory(prefix="rocm-images-apt.") as name:
+        root = Path(name)
+        for folder in ("lists/partial", "cache/archives/partial", "etc"):
+            (root / folder).mkdir(parents=True)
+        (root / "status").touch()
+        (root / "sources.list").write_text(
+            f"deb [signed-by={KEYRING}] {mirror.url} {base.suite} {' '.join(base.components)}\n"
+        )
+        options = {
+            "Dir": name, "Dir::State": f"{name}/", "Dir::State::lists": f"{name}/lists",
+            "Dir::State::status": f"{name}/status", "Dir::Cache": f"{name}/cache", "Dir::Etc": f"{name}/etc",
+            "Dir::Etc::sourcelist": f"{name}/sources.list", "APT::Architecture": ARCHITECTURE,
+            "APT::Install-Recommends": "false", "APT::Sandbox::User": "root", "Acquire::Languages": "none",
+            "Acquire::Retries": "5", "Acquire::Check-Valid-Until": "false" if mirror.allow_expired else "true",
+        }  # fmt: skip
+        (root / "apt.conf").write_text(
+            "".join(f'{key} "{value}";\n' for key, value in options.items())
+            + f'APT::Architectures {{ "{ARCHITECTURE}"; }};\n'
+        )
+        # apt exits 0 when some of its lists could not be read; what it printed tells.
+        update = _apt(root, "apt-get", "update", "--error-on=any")
+        if update.status:
+            raise EngineError(
+                f"the Debian mirror {mirror.url} ({mirror.origin}) cannot be read for suite {base.suite!r}",
+                details=update.tail,
+                hint="name another under [debian] in mirrors.toml; for an expired one see docs/mirrors.md",
+            )
+        yield root
+
+
+def _apt(root: Path, *argv: str) -> process.Completed:
+    return process.run(argv, env={"APT_CONFIG": str(root / "apt.conf")})
+
+
+def _available(apt: Path) -> dict[str, dict[str, str]]:
+    """Return the fields of the newest version of every package, by name."""
+    stanzas: dict[str, dict[str, str]] = {}
+    for text in _apt(apt, "apt-cache", "dumpavail").stdout.split("\n\n"):
+        stanza = dict(
+            line.split(": ", 1) for line in text.splitlines() if not line.startswith(" ") and ": " in line
+        )
+        if "Package" in stanza:
+            stanzas[stanza["Package"]] = stanza
+    return stanzas
+
+
+def _is_virtual(name: str, stanzas: Mapping[str, Mapping[str, str]]) -> bool:
+    return any(
+        name == provided.strip().partition(" ")[0]
+        for stanza in stanzas.values()
+        for provided in stanza.get("Provides", "").split(",")
+    )
+
+
+def _closure(apt: Path, names: Iterable[str], *, file: str, stage: str) -> Iterator[tuple[str, str]]:
+    """Yield name and archive path of everything apt would install for `names`."""
+    done = _apt(apt, "apt-get", "-qq", "install", "--print-uris", *names)
+    if done.status:
+        raise RecipeError(f"{file}: base.{stage}.apt: apt cannot install these together", details=done.tail)
+    for line in done.stdout.splitlines():
+        uri, local, *_ = line.split()
+        path = unquote(uri.strip("'"))
+        yield local.partition("_")[0], path[path.index("pool/") :]
+
+
+def _published(apt: Path) -> int:
+    releases = sorted((apt / "lists").glob("*Release"))
+    for line in releases[0].read_text().splitlines():
+        if line.startswith("Date: "):
+            return int(parsedate_to_datetime(line.removeprefix("Date: ")).timestamp())
+    raise EngineError("the Debian mirror's Release file has no date")
+
+
+def bootstrap(
+    packages: Sequence[DebianPackage], files: Mapping[str, Path], *, suite: str, epoch: int, target: Path
+) -> None:
+    """Write the root file system of the locked base packages to the tar file `target`, the same bits each time.
+
+    `files` maps sha256 to the fetched package. Needs the rights mmdebstrap needs: root, or user namespaces.
+    """
+    with tempfile.TemporaryDirectory(prefix="rocm-images-base.") as name:
+        repository = Path(name)
+        repository.chmod(0o755)
+        _write_repository(repository, packages, files, suite=suite)
+        part = target.with_suffix(".part")
+        options = [f"--dpkgopt=path-exclude={pattern}" for pattern in _NOT_UNPACKED]
+        options += [f"--dpkgopt=path-include={pattern}" for pattern in _UNPACKED_ALL_THE_SAME]
+        try:
+            done = process.run(
+                [
+                    "mmdebstrap", "--quiet", "--variant=minbase", "--format=tar",
+                    f"--architectures={ARCHITECTURE}",
+                    *options, '--customize-hook=rm -f "$1/etc/apt/sources.list"',
+                    suite, part, f"deb [trusted=yes] copy://{repository} ./",
+                ],
+                env={"SOURCE_DATE_EPOCH": str(epoch)},
+            )  # fmt: skip
+            if done.status:
+                raise BuildError(f"mmdebstrap could not make the Debian {suite} base", details=done.tail)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _write_repository(
+    folder: Path, packages: Sequence[DebianPackage], files: Mapping[str, Path], *, suite: str
+) -> None:
+    """Lay out a flat repository of the locked files, with the index that apt needs to read it."""
+    stanzas = []
+    for package in sorted(packages, key=lambda package: package.name):
+        file = Path(package.file).name
+        link_or_copy(files[package.sha256], folder / file)
+        control = process.run(["dpkg-deb", "--field", folder / file])
+        if control.status:
+            raise LockError(f"{package.file}: not a Debian package", details=control.tail)
+        stanzas.append(
+            f"{control.stdout.rstrip()}\nFilename: ./{file}\nSize: {package.size}\nSHA256: {package.sha256}\n"
+        )
+    index = "\n".join(stanzas).encode()
+    (folder / "Packages").write_bytes(index)
+    (folder / "Release").write_text(
+        f"Suite: {suite}\nCodename: {suite}\nSHA256:\n {hashlib.sha256(index).hexdigest()} {len(index)} Packages\n"
+    )
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Make `target` the same file as `source`, by a hard link where the file system allows it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)

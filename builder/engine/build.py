@@ -1,0 +1,132 @@
+"""Has BuildKit build a context, and says what a failed step said. Knows nothing of recipes."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from python_on_whales import DockerClient
+from python_on_whales.exceptions import DockerException
+
+from builder import process
+from builder.errors import BuildError, EngineError
+from builder.reference import Digest
+from builder.story import Story
+
+_STEP = re.compile(r"#(\d+) (\[[^]]+\] .*|exporting .*|DONE .*|CACHED|ERROR.*)")
+_OUTPUT = re.compile(r"#(\d+) [0-9.]+ (.*)")
+_KEPT_LINES = 25
+_ZSTD_LEVEL = "3"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BuiltImage:
+    """An image in the engine's store. `id` is what to run; `digest` its manifest's, where the store knows it."""
+
+    id: str
+    digest: Digest | None
+
+
+def build_image(
+    context: Path,
+    *,
+    dockerfile: Path,
+    contexts: Mapping[str, str],
+    tag: str,
+    epoch: int,
+    containerd_store: bool,
+    cache: bool,
+    story: Story,
+    log: Path,
+) -> BuiltImage:
+    """Build `dockerfile` over the folder `context` and keep the image in the engine as `tag`.
+
+    `contexts` are named contexts as buildx writes them, `epoch` the time (seconds since 1970) written into the
+    image. Everything BuildKit says goes to the file `log`, the stages through `story`. Raises `BuildError` with
+    the lines of the step that failed, `EngineError` when the engine cannot build at all.
+    """
+    # Only the containerd store keeps a layer as it was compressed; the older one compresses again on every push.
+    compressed = {"compression": "zstd", "compression-level": _ZSTD_LEVEL, "oci-mediatypes": "true"}
+    output = {"type": "image" if containerd_store else "docker", "name": tag} | (
+        compressed if containerd_store else {}
+    )
+    steps = _Steps(story)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="rocm-images-build.") as name, log.open("w") as sink:
+        metadata = Path(name) / "metadata.json"
+        try:
+            with process.leash():
+                lines = DockerClient().buildx.build(
+                    context, file=dockerfile, build_contexts=dict(contexts), builder="default", output=output,
+                    build_args={"SOURCE_DATE_EPOCH": str(epoch)}, metadata_file=metadata, cache=cache,
+                    provenance=False, sbom=False, progress="plain", stream_logs=True,
+                )  # fmt: skip
+                for line in lines:  # type: ignore[union-attr]
+                    sink.write(str(line))
+                    steps.hear(str(line).rstrip("\n"))
+        except DockerException as error:
+            raise steps.failure(str(error.stderr or ""), log) from error
+        facts = json.loads(metadata.read_text())
+    digest = facts["containerimage.digest"]
+    if containerd_store:
+        return BuiltImage(id=digest, digest=Digest(digest))
+    return BuiltImage(id=facts["containerimage.config.digest"], digest=None)
+
+
+class _Steps:
+    """Follows BuildKit's plain progress: which step is which, what each printed, which one failed."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+        self._names: dict[str, str] = {}
+        self._said: dict[str, list[str]] = {}
+        self._failed: str | None = None
+
+    def hear(self, line: str) -> None:
+        """Take in one line of the progress."""
+        if step := _STEP.fullmatch(line):
+            number, what = step.groups()
+            if what.startswith("DONE"):
+                if self._worth_telling(number):
+                    self._story.note(f"{self._names[number]} {what.lower()}")
+            elif what == "CACHED":
+                if self._worth_telling(number):
+                    self._story.note(f"{self._names[number]} unchanged, from the cache")
+            elif what.startswith("ERROR"):
+                self._failed = number if "canceled" not in what else self._failed
+            elif number not in self._names:
+                self._names[number] = _short(what)
+                if self._worth_telling(number):
+                    self._story.note(f"{self._names[number]} ...")
+        elif said := _OUTPUT.fullmatch(line):
+            self._said.setdefault(said[1], []).append(said[2])
+
+    def _worth_telling(self, number: str) -> bool:
+        name = self._names.get(number, "")
+        return bool(name) and not name.startswith("[internal]")
+
+    def failure(self, stderr: str, log: Path) -> BuildError | EngineError:
+        """Return what went wrong: the failed step with its last words, or why BuildKit did not even start one."""
+        if self._failed is None:
+            lines = [line for line in stderr.splitlines() if line.strip()]
+            tail = tuple(line for line in lines if line.startswith(("ERROR", "error")))[-3:] or tuple(lines[-3:])
+            return EngineError("the engine could not build", details=tail, hint=f"the whole log is in {log}")
+        name = self._names.get(self._failed, "a step")
+        said = self._said.get(self._failed, [])
+        return BuildError(
+            f"the build failed in {name}",
+            details=tuple(said[-_KEPT_LINES:]),
+            hint=f"the whole log is in {log}",
+        )
+
+
+def _short(what: str) -> str:
+    """Shorten `[component-triton 1/1] RUN --network=none --mount=... ["python3", ...]` to stage and program."""
+    stage, _, instruction = what.partition("] ")
+    stage = re.sub(r" +\d+/\d+$", "", stage) + "]" if instruction else what
+    instruction = re.sub(r"--\S+ ", "", instruction)
+    return f"{stage} {instruction[:100]}".strip()

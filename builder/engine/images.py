@@ -1,0 +1,161 @@
+"""Images in the engine's store and in registries: what is there under which digest, tag, push, pull.
+
+Credentials are the docker configuration's and its helpers'; they pass through the engine's library alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import docker.errors
+import requests
+from python_on_whales import DockerClient as Buildx
+from python_on_whales.exceptions import DockerException
+
+from builder import process
+from builder.engine.client import connect
+from builder.errors import EngineError, PublishError
+from builder.reference import Digest, ImageReference
+from builder.story import Story
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Layer:
+    """A layer of a published image: its blob's digest and size in bytes."""
+
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Manifest:
+    """What a registry serves for an image: the digest of its configuration, and its layers, bottom first."""
+
+    config: str
+    layers: tuple[Layer, ...]
+
+
+def published_digest(reference: ImageReference) -> Digest | None:
+    """Return the digest a registry serves under a tag, or None when it has no such tag.
+
+    Raises `EngineError` when the registry does not answer or refuses.
+    """
+    client = connect()
+    try:
+        found = client.images.get_registry_data(str(reference))
+        return Digest(found.id)
+    except docker.errors.NotFound:
+        return None
+    except docker.errors.APIError as error:
+        # The engine passes on the registry's words; a repository that does not exist yet is such a case.
+        if any(word in str(error.explanation) for word in ("manifest unknown", "name unknown", "not found")):
+            return None
+        raise registry_unusable(reference, str(error.explanation)) from error
+    except requests.RequestException as error:
+        raise _engine_gone(error) from error
+    finally:
+        client.close()
+
+
+def manifest(reference: ImageReference) -> Manifest:
+    """Return the manifest of an image in a registry, without pulling the image."""
+    with _registry(reference), process.leash():
+        served = Buildx().buildx.imagetools.inspect(str(reference))
+    if served.config is None or served.layers is None:
+        raise PublishError(f"{reference}: expected the manifest of one image, the registry serves an index")
+    layers = tuple(Layer(digest=str(layer.digest), size=int(layer.size or 0)) for layer in served.layers)
+    return Manifest(config=str(served.config.digest), layers=layers)
+
+
+def local_id(name: str) -> str | None:
+    """Return the id of an image in the engine's store, None when it is not there."""
+    client = connect()
+    try:
+        return str(client.images.get(name).id)
+    except docker.errors.ImageNotFound:
+        return None
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        raise _engine_gone(error) from error
+    finally:
+        client.close()
+
+
+def remove(name: str) -> None:
+    """Take a name from the engine's store, and its content where no other name holds it. Absent is fine."""
+    client = connect()
+    try:
+        with suppress(docker.errors.ImageNotFound):
+            client.images.remove(name)
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        raise _engine_gone(error) from error
+    finally:
+        client.close()
+
+
+def pull(reference: ImageReference, story: Story) -> str:
+    """Fetch an image by digest into the engine's store and return the id to run it by."""
+    client = connect()
+    try:
+        with story.step(f"pulling {reference}"):
+            return str(client.images.pull(reference.name, tag=str(reference.digest)).id)
+    except docker.errors.APIError as error:
+        raise registry_unusable(reference, str(error.explanation)) from error
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        raise _engine_gone(error) from error
+    finally:
+        client.close()
+
+
+def push(image: str, reference: ImageReference, story: Story) -> Digest:
+    """Push a local image under a tag and return the digest the registry took it as.
+
+    The registry sees the layers first and the tag last, so that a push that is cut off leaves no tag.
+    """
+    client = connect()
+    digest: str | None = None
+    try:
+        client.images.get(image).tag(reference.name, tag=reference.tag)
+        for event in client.images.push(reference.name, tag=reference.tag, stream=True, decode=True):
+            if "error" in event:
+                raise PublishError(
+                    f"{reference}: the registry did not take the image", details=(str(event["error"]).strip(),),
+                    hint="nothing was tagged; try again when the registry is well",
+                )  # fmt: skip
+            status = str(event.get("status", ""))
+            if status in ("Pushed", "Layer already exists"):
+                story.note(f"layer {event.get('id', '')}: {status.lower()}")
+            digest = (event.get("aux") or {}).get("Digest", digest)
+    except docker.errors.APIError as error:
+        raise PublishError(
+            f"{reference}: the registry did not take the image", details=(str(error.explanation),)
+        ) from error
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        raise _engine_gone(error) from error
+    finally:
+        client.close()
+    if digest is None:
+        raise PublishError(f"{reference}: the engine did not say under which digest it was pushed")
+    return Digest(digest)
+
+
+@contextmanager
+def _registry(reference: ImageReference) -> Iterator[None]:
+    try:
+        yield
+    except DockerException as error:
+        raise registry_unusable(reference, str(error.stderr or error)) from error
+
+
+def registry_unusable(reference: ImageReference, words: str) -> EngineError:
+    """Return the failure for a registry that is down or refuses."""
+    return EngineError(
+        f"the registry {reference.host} cannot be used for {reference}",
+        details=tuple(line for line in words.splitlines() if line.strip())[-5:],
+        hint="the embedded registry starts with: rocm-images registry up; for another, see its address and login",
+    )
+
+
+def _engine_gone(error: Exception) -> EngineError:
+    return EngineError("the container engine stopped answering", details=(str(error),), hint="rocm-images doctor")

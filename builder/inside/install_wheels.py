@@ -1,0 +1,71 @@
+"""install_wheels.py EPOCH: unpacks the wheels mounted at /mnt, alone, into /out, as the image's Python expects them.
+
+Runs in a build stage, with nothing but the standard library and the uv beside it. No dependency is looked at: the
+lock did that. What is written is the same in every run: no time, no order of a hash, no trace of where it came from.
+"""
+
+import compileall
+import csv
+import os
+import py_compile
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+OUT = Path("/out")
+UNPACKED = Path("/unpacked")
+
+
+def main() -> None:
+    """Install, drop what differs between runs, compile, and set the times."""
+    epoch = int(sys.argv[1])
+    wheels = sorted(str(path) for path in Path("/mnt").glob("*.whl"))
+    uv = Path(__file__).with_name("uv")
+    command = [str(uv), "pip", "install", "--quiet", "--offline", "--no-cache", "--no-index", "--no-deps"]
+    command += ["--python", sys.executable, "--prefix", str(UNPACKED), "--link-mode", "copy", *wheels]
+    subprocess.run(command, check=True)
+    move_to_scheme()
+    for info in OUT.rglob("*.dist-info"):
+        forget_installer_cache(info)
+    libraries = OUT / sysconfig.get_path("purelib")[1:]
+    if libraries.exists():
+        compile_all(libraries)
+    for path in [OUT, *OUT.rglob("*")]:
+        os.utime(path, (epoch, epoch), follow_symlinks=False)
+
+
+def move_to_scheme() -> None:
+    """Lay what uv put under its own prefix where this interpreter looks, which Debian names dist-packages."""
+    names = {"base": str(UNPACKED), "platbase": str(UNPACKED)}
+    for kind in ("purelib", "platlib", "scripts", "data"):
+        source = Path(sysconfig.get_path(kind, "posix_prefix", vars=names))
+        target = OUT / sysconfig.get_path(kind)[1:]
+        if source.is_dir():
+            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+            shutil.rmtree(source)
+
+
+def forget_installer_cache(info: Path) -> None:
+    """Remove uv's note of where a wheel came from, and the line that records it."""
+    note, record = info / "uv_cache.json", info / "RECORD"
+    if not note.exists():
+        return
+    note.unlink()
+    with record.open(newline="") as source:
+        rows = [row for row in csv.reader(source) if not row[0].endswith("/uv_cache.json")]
+    with record.open("w", newline="") as sink:
+        csv.writer(sink, lineterminator="\n").writerows(rows)
+
+
+def compile_all(folder: Path) -> None:
+    """Write bytecode that is valid whatever the times of its source: the served root is read-only."""
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    compileall.compile_dir(folder, quiet=2, workers=0, invalidation_mode=mode, stripdir=str(OUT), prependdir="/")
+
+
+if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets is written into bytecode
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "PYTHONHASHSEED": "0"})
+    main()

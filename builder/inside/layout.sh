@@ -1,0 +1,38 @@
+#!/bin/sh
+# layout.sh EPOCH COMPONENT...: two components that write the same file, or one that replaces a file of the runtime
+# stage, are an error. The components are mounted below /mnt, the runtime stage at /media. Writes who owns how much.
+set -eu
+epoch=$1
+shift
+mkdir -p /out/usr/share/rocm-images /tmp/lists
+for component in "$@"; do
+  (cd "/mnt/$component" && find . ! -type d | sort) > "/tmp/lists/$component"
+done
+doubled=$(cat /tmp/lists/* | sort | uniq -d)
+printf '%s\n' "$doubled" | while read -r file; do
+  [ -n "$file" ] || continue
+  owners=$(cd /tmp/lists && grep -lxF "$file" -- * | tr '\n' ' ')
+  echo "two components write ${file#.}: $owners" >&2
+done
+replaced=0
+for component in "$@"; do
+  while read -r file; do
+    if [ -e "/media/$file" ] || [ -L "/media/$file" ]; then
+      echo "component $component would replace ${file#.} of the runtime stage" >&2
+      replaced=1
+    fi
+  done < "/tmp/lists/$component"
+done
+[ -z "$doubled" ] && [ "$replaced" = 0 ] || exit 1
+{
+  echo "{"
+  last=
+  for component in "$@"; do
+    [ -z "$last" ] || echo "$last,"
+    bytes=$(du --summarize --bytes "/mnt/$component" | cut -f1)
+    last="  \"$component\": {\"files\": $(wc -l < "/tmp/lists/$component"), \"bytes\": $bytes}"
+  done
+  [ -z "$last" ] || echo "$last"
+  echo "}"
+} > /out/usr/share/rocm-images/components.json
+find /out -exec touch --no-dereference --date="@$epoch" {} +

@@ -1,0 +1,146 @@
+"""The lock beside a recipe: everything the recipe leaves open, as values, and its TOML form.
+
+Only `rocm-images lock` writes locks. A lock remembers what it was asked for, so that one that no longer fits its
+recipe can say what differs. It names files by hash and by the index they come from as the recipe calls it,
+never by the address they happened to be fetched from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import tomli
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from builder.errors import LockError
+from builder.recipe import Component, Recipe, Sha256, type_tuple
+
+SCHEMA = 1
+DEPENDENCIES = "dependencies"  # the layer of every resolved distribution that is not a component of its own
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, alias_generator=lambda name: name.rstrip("_").replace("_", "-")
+    )
+
+
+class DebianPackage(_Table):
+    """One binary package of the bootstrapped base, or of the stages on it. `file` is its path in the archive."""
+
+    name: str
+    version: str
+    file: str
+    size: int
+    sha256: Sha256
+    stage: Literal["base", "build", "runtime", "both"]
+
+
+class PythonFile(_Table):
+    """One wheel of the resolved set. `index` is the recipe's address of its index, None for the default."""
+
+    project: str
+    version: str
+    file: str
+    size: int | None = None
+    sha256: Sha256
+    index: str | None = None
+    layer: str
+
+
+class LockedSource(_Table):
+    """The tree of a source: sha256 over names, modes and contents."""
+
+    tree: Sha256
+
+
+class Lock(_Table):
+    """Everything a build takes from outside, by content. `epoch` is the time stamp of every file it makes."""
+
+    schema_: Literal[1]
+    image: str
+    epoch: Annotated[int, Field(ge=0, description="Seconds since 1970: when the Debian suite was published.")]
+    asked: dict[str, str]
+    source: dict[str, LockedSource] = {}
+    deb: Annotated[tuple[DebianPackage, ...], type_tuple] = ()
+    python: Annotated[tuple[PythonFile, ...], type_tuple] = ()
+
+    def packages(self, stage: Literal["base", "build", "runtime"]) -> tuple[DebianPackage, ...]:
+        """Return the Debian packages of the base, or those a stage adds to it."""
+        wanted = ("base",) if stage == "base" else (stage, "both")
+        return tuple(package for package in self.deb if package.stage in wanted)
+
+    def wheels(self, layer: str) -> tuple[PythonFile, ...]:
+        """Return the wheels of one layer."""
+        return tuple(file for file in self.python if file.layer == layer)
+
+
+def asked(recipe: Recipe) -> dict[str, str]:
+    """Return what a recipe asks its lock for, by key path, each value as canonical JSON."""
+    wanted: dict[str, object] = {"python": recipe.python, "forbid": sorted(recipe.forbid)}
+    for stage in ("build", "runtime"):
+        base = recipe.base.build if stage == "build" else recipe.base.runtime
+        if base.debian is not None:
+            wanted[f"base.{stage}.debian"] = base.debian.model_dump(by_alias=True)
+        wanted[f"base.{stage}.apt"] = sorted(base.apt)
+    for component in recipe.component:
+        wanted[f"component.{component.name}"] = _component(component)
+    for name, source in recipe.source.items():
+        wanted[f"source.{name}"] = source.model_dump(by_alias=True)
+    return {key: json.dumps(value, sort_keys=True) for key, value in sorted(wanted.items())}
+
+
+def _component(component: Component) -> dict[str, object]:
+    keys = {"wheel", "source", "apt", "version", "index", "requires"}
+    return component.model_dump(by_alias=True, include=keys, exclude_none=True, mode="json")
+
+
+def differences(recipe: Recipe, lock: Lock) -> tuple[str, ...]:
+    """Return, in words, where a lock was made for another recipe than this one; empty when it fits."""
+    new, old = asked(recipe), lock.asked
+    return tuple(
+        f"{key}: locked for {old.get(key, 'nothing')}, the recipe says {new.get(key, 'nothing')}"
+        for key in sorted(new.keys() | old.keys())
+        if new.get(key) != old.get(key)
+    )
+
+
+def dump_lock(lock: Lock) -> str:
+    """Return the lock as TOML; the same lock gives the same text."""
+    table = lock.model_dump(by_alias=True, exclude_none=True, mode="json")
+    return (
+        "# Written by `rocm-images lock`; do not edit. What the recipe leaves open, by content.\n\n"
+        + tomli_w.dumps(table)
+    )
+
+
+def parse_lock(text: str, *, file: str) -> Lock:
+    """Return the lock in `text`; `file` is how messages call it. Raises `LockError`."""
+    remedy = "make it again with: rocm-images lock"
+    try:
+        return Lock.model_validate(tomli.loads(text))
+    except tomli.TOMLDecodeError as error:
+        raise LockError(f"{file}: not a TOML file, it may have been cut short: {error}", hint=remedy) from error
+    except ValidationError as error:
+        details = tuple(
+            f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()[:10]
+        )
+        raise LockError(f"{file}: not a lock this version can read", details=details, hint=remedy) from error
+
+
+def require_fit(recipe: Recipe, lock: Lock, *, file: str) -> None:
+    """Raise `LockError` with every difference when `lock` was made for another recipe."""
+    found = differences(recipe, lock)
+    if found:
+        raise LockError(
+            f"{file}: made for another recipe than the one beside it", details=found,
+            hint=f"rocm-images lock {recipe.name}",
+        )  # fmt: skip
+
+
+def canonical(table: Mapping[str, object]) -> bytes:
+    """Return canonical JSON: sorted keys, no spaces, UTF-8. What content keys are hashes of."""
+    return json.dumps(table, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,0 +1,220 @@
+"""From recipe and lock to one Dockerfile, the same to the byte for the same input.
+
+Every component is installed alone into an empty folder in a stage of its own and joins the image as its own layer
+by `COPY --link`, so that a change of one rebuilds one layer and a node pulls one. No step but the package
+installation on a foreign base has a network, and none clones or resolves anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from builder.lockfile import Lock
+from builder.plan import layers
+from builder.recipe import Base, Component, Recipe
+
+LABEL = "rocm-images"
+_HEADER = """\
+# Rendered by rocm-images from images/{name}; edit the recipe, not this file.
+# The build context holds what the lock names, fetched and verified: debs/, wheels/, sources/, tools/, files/.
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rendered:
+    """A Dockerfile, and who owns each layer it adds to its runtime base, bottom first."""
+
+    dockerfile: str
+    owners: tuple[str, ...]
+
+
+def render(recipe: Recipe, lock: Lock, *, content_key: str, fingerprint: str) -> Rendered:
+    """Return the Dockerfile of an image. It starts from the named contexts `base-build` and `base-runtime`."""
+    epoch = str(lock.epoch)
+    stacked = layers(recipe, lock)
+    blocks = [
+        _HEADER.format(name=recipe.name),
+        _base_stage("runtime-packages", "base-runtime", recipe.base.runtime, lock, "runtime", epoch, env=False),
+        _base_stage("build", "base-build", recipe.base.build, lock, "build", epoch, env=True),
+    ]
+    by_name = {component.name: component for component in recipe.component}
+    for layer in stacked:
+        component = by_name.get(layer)
+        if component is not None and component.source is not None:
+            blocks.append(_source_stage(component, recipe, epoch))
+        else:
+            blocks.append(_wheel_stage(layer, epoch))
+    if stacked:
+        blocks.append(_layout_stage(stacked, epoch))
+    blocks.append(_image_stage(recipe, lock, stacked, epoch, content_key, fingerprint))
+    owners = (["packages"] if _adds_packages(recipe.base.runtime, lock, "runtime") else []) + ["user"]
+    owners += [*stacked, "layout"] if stacked else []
+    return Rendered(dockerfile="\n".join(blocks), owners=(*owners, "manifest"))
+
+
+def _adds_packages(base: Base, lock: Lock, stage: str) -> bool:
+    return bool(lock.packages("runtime" if stage == "runtime" else "build") if base.debian else base.apt)
+
+
+def _base_stage(name: str, context: str, base: Base, lock: Lock, stage: str, epoch: str, *, env: bool) -> str:
+    origin = base.image or f"Debian {base.debian.suite if base.debian else ''}, made of the locked packages"
+    lines = [f"# {origin}", "# hadolint ignore=DL3006", f"FROM {context} AS {name}"]
+    if env and base.env:
+        lines.append(_env(base.env))
+    if _adds_packages(base, lock, stage):
+        if base.debian is not None:
+            lines.append(
+                _run((("debs/" + stage, "/mnt"), ("tools", "/media")), "sh", "/media/install-debs.sh", epoch)
+            )
+        else:
+            lines.append(_floating_packages(base))
+    return "\n".join(lines) + "\n"
+
+
+def _floating_packages(base: Base) -> str:
+    """Install packages on a published base: the one step that asks an archive, which nothing can pin here."""
+    return "\n".join(
+        [
+            "# hadolint ignore=DL3008",
+            "RUN apt-get update -qq \\",
+            "  && apt-get install --yes --no-install-recommends \\",
+            *(f"    {package} \\" for package in sorted(base.apt)),
+            "  && rm -rf /var/lib/apt/lists/* /var/log/apt /var/log/dpkg.log /var/cache/ldconfig/aux-cache",
+        ]
+    )
+
+
+def _wheel_stage(layer: str, epoch: str) -> str:
+    mounts = ((f"wheels/{layer}", "/mnt"), ("tools", "/media"))
+    return f"FROM build AS component-{layer}\n" + _run(mounts, "python3", "/media/install_wheels.py", epoch) + "\n"
+
+
+def _source_stage(component: Component, recipe: Recipe, epoch: str) -> str:
+    mounts = ((f"sources/{component.source}", "/mnt"), ("tools", "/media"))
+    commands = [_command(command, recipe) for command in component.build]
+    step = _run(mounts, "sh", "/media/build-source.sh", epoch, *commands)
+    return f"FROM build AS component-{component.name}\n{step}\n"
+
+
+def _command(command: str, recipe: Recipe) -> str:
+    flags = " ".join(f"--offload-arch={target}" for target in recipe.gfx)
+    return command.replace("{destdir}", "/out").replace("{offload-arch}", flags)
+
+
+def _layout_stage(stacked: Iterable[str], epoch: str) -> str:
+    stacked = tuple(stacked)
+    lines = ["FROM build AS layout", "RUN --network=none \\", "  --mount=type=bind,source=tools,target=/srv \\"]
+    lines.append("  --mount=type=bind,from=runtime-packages,target=/media \\")
+    lines += [
+        f"  --mount=type=bind,from=component-{layer},source=/out,target=/mnt/{layer} \\" for layer in stacked
+    ]
+    lines.append(f"  {_exec('sh', '/srv/layout.sh', epoch, *stacked)}")
+    return "\n".join(lines) + "\n"
+
+
+def _image_stage(
+    recipe: Recipe, lock: Lock, stacked: Iterable[str], epoch: str, content_key: str, fingerprint: str
+) -> str:
+    image = recipe.image
+    env = served_environment(recipe, fingerprint=fingerprint)
+    user = ("sh", "/media/make-user.sh", epoch, image.user, str(image.uid), env["HOME"], image.workdir)
+    lines = ["FROM runtime-packages", _run((("tools", "/media"),), *user, *image.writable)]
+    stacked = tuple(stacked)
+    lines += [f"COPY --link --from=component-{layer} /out/ /" for layer in stacked]
+    if stacked:
+        lines.append("COPY --link --from=layout /out/ /")
+    lines.append("COPY --link files/ /usr/share/rocm-images/")
+    lines.append(_env(env))
+    labels = {
+        "org.opencontainers.image.title": recipe.name,
+        "org.opencontainers.image.version": recipe.version,
+        f"{LABEL}.content-key": content_key,
+        f"{LABEL}.fingerprint": fingerprint,
+        f"{LABEL}.engine": recipe.engine or "",
+        f"{LABEL}.gfx": ",".join(recipe.gfx),
+        f"{LABEL}.writable": ",".join(image.writable),
+        f"{LABEL}.devices": ",".join(image.devices),
+        f"{LABEL}.groups": ",".join(image.groups),
+        f"{LABEL}.shm": image.shm or "",
+    }
+    lines.append(_pairs("LABEL", {key: value for key, value in labels.items() if value}))
+    lines += [f"EXPOSE {port}" for port in image.expose]
+    lines.append(f"WORKDIR {json.dumps(image.workdir)[1:-1]}")
+    lines.append(f"USER {image.uid}:{image.uid}")
+    if image.entrypoint:
+        lines.append(f"ENTRYPOINT {json.dumps(list(image.entrypoint))}")
+    lines.append(f"CMD {json.dumps(list(image.cmd))}" if image.cmd else 'CMD ["/bin/sh"]')
+    return "\n".join(lines) + "\n"
+
+
+def served_environment(recipe: Recipe, *, fingerprint: str) -> dict[str, str]:
+    """Return the environment the image is served with, placeholders filled in, HOME always among it."""
+    declared = {"HOME": f"/home/{recipe.image.user}", **recipe.image.env}
+    return {
+        name: value.replace("{fingerprint}", fingerprint).replace("{gfx}", ";".join(recipe.gfx))
+        for name, value in sorted(declared.items())
+    }
+
+
+def manifest(recipe: Recipe, lock: Lock, *, content_key: str, fingerprint: str) -> dict[str, object]:
+    """Return what the image says of itself in /usr/share/rocm-images/manifest.json."""
+    return {
+        "schema": 1,
+        "name": recipe.name,
+        "version": recipe.version,
+        "engine": recipe.engine,
+        "content-key": content_key,
+        "fingerprint": fingerprint,
+        "gfx": list(recipe.gfx),
+        "python": recipe.python,
+        "components": [component_entry(component, lock) for component in recipe.component],
+        "distributions": {
+            file.project: {"version": file.version, "file": file.file, "sha256": file.sha256, "layer": file.layer}
+            for file in lock.python
+        },
+        "packages": {p.name: p.version for p in lock.deb if p.stage != "build"},
+        "contract": recipe.image.model_dump(by_alias=True, mode="json")
+        | {"env": served_environment(recipe, fingerprint=fingerprint)},
+    }
+
+
+def component_entry(component: Component, lock: Lock) -> dict[str, object]:
+    """Return one component as records and manifests list it: version, kind, and what it was made of."""
+    entry: dict[str, object] = {"name": component.name, "version": component.version}
+    if component.wheel is not None:
+        files = lock.wheels(component.name)
+        entry |= {"wheel": files[0].file, "sha256": files[0].sha256} if files else {}
+        entry |= {"index": component.index} if component.index else {}
+    elif component.source is not None:
+        entry |= {"source": component.source, "tree": lock.source[component.source].tree}
+    else:
+        package = next((package for package in lock.deb if package.name == component.apt), None)
+        entry |= {"apt": component.apt, "package-version": package.version if package else None}
+    return entry
+
+
+def _run(mounts: Iterable[tuple[str, str]], *argv: str) -> str:
+    lines = ["RUN --network=none \\"]
+    lines += [f"  --mount=type=bind,source={source},target={target} \\" for source, target in mounts]
+    return "\n".join([*lines, f"  {_exec(*argv)}"])
+
+
+def _exec(*argv: str) -> str:
+    return json.dumps(list(argv), ensure_ascii=False)
+
+
+def _env(env: Mapping[str, str]) -> str:
+    return _pairs("ENV", env)
+
+
+def _pairs(instruction: str, pairs: Mapping[str, str]) -> str:
+    words = [f"{name}={_quoted(value)}" for name, value in sorted(pairs.items())]
+    return f"{instruction} " + " \\\n  ".join(words)
+
+
+def _quoted(value: str) -> str:
+    """Quote a value for ENV and LABEL, where a dollar sign would be expanded and a backslash would escape."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+    return f'"{escaped}"'
