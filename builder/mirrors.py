@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import unquote, urlsplit
@@ -112,23 +112,11 @@ class DebianMirror:
 class Machine:
     """What the programs of this machine are configured with, asked once and only when needed."""
 
-    @cached_property
+    @property
     def pip(self) -> Mapping[str, tuple[str, ...]]:
         """Settings of pip: option name -> words. The environment wins over pip's files, as it does for pip."""
-        extra = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "XDG_"))}
-        for python in (sys.executable, "python3"):
-            try:
-                listed = run([python, "-m", "pip", "config", "list"], env=extra)
-            except EngineError:
-                continue
-            if listed.status == 0:
-                return _pip_settings(listed.stdout)
-        # Without pip on this machine its variables still say what the user wants.
-        return {
-            name.removeprefix("PIP_").lower().replace("_", "-"): tuple(value.split())
-            for name, value in extra.items()
-            if name.startswith("PIP_")
-        }
+        names = sorted(name for name in os.environ if name.startswith(("PIP_", "XDG_")) or name == "HOME")
+        return _ask_pip(tuple((name, os.environ[name]) for name in names))
 
     def index(self) -> str | None:
         """Return the default Python index this machine is configured with, None for the client's own."""
@@ -331,6 +319,23 @@ def _bundle(name: str, value: str) -> Path:
     if not path.is_file():
         raise EngineError(f"{name} names {value}, which is not a file of certificates", hint=f"correct {name}")
     return path
+
+
+@cache
+def _ask_pip(environment: tuple[tuple[str, str], ...]) -> Mapping[str, tuple[str, ...]]:
+    for python in (sys.executable, "python3"):
+        try:
+            listed = run([python, "-m", "pip", "config", "list"], env=dict(environment))
+        except EngineError:
+            continue
+        if listed.status == 0:
+            return _pip_settings(listed.stdout)
+    # Without pip on this machine its variables still say what the user wants.
+    return {
+        name.removeprefix("PIP_").lower().replace("_", "-"): tuple(value.split())
+        for name, value in environment
+        if name.startswith("PIP_")
+    }
 
 
 def _pip_settings(listing: str) -> dict[str, tuple[str, ...]]:

@@ -11,8 +11,13 @@ from builder.errors import EngineError, RecipeError
 from builder.mirrors import DebianMirror, Mirrors, load_mirrors, parse_mirrors
 
 
+@pytest.fixture(scope="session")
+def empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
 @pytest.fixture(autouse=True)
-def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def bare_machine(monkeypatch: pytest.MonkeyPatch, empty_home: Path) -> None:
     """A machine whose pip, uv and user configuration say nothing."""
     for name in list(os.environ):
         if name.startswith(("PIP_", "UV_", "XDG_", "ROCM_IMAGES_")) or name in (
@@ -20,11 +25,8 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
             "REQUESTS_CA_BUNDLE",
         ):
             monkeypatch.delenv(name)
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("HOME", str(empty_home))
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    return home
 
 
 def _mirrors(text: str, file: Path = Path("mirrors.toml")) -> Mirrors:
@@ -147,13 +149,14 @@ def test_a_file_that_is_not_toml_says_where():
 
 
 def test_the_search_goes_from_the_option_to_the_variable_to_the_workspace_to_the_user(
-    tmp_path: Path, bare_machine: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def seen(explicit: Path | None = None) -> str | None:
         return load_mirrors(tmp_path, explicit).index(None)
 
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert seen() is None
-    _put(bare_machine / ".config/rocm-images/mirrors.toml", '[indexes]\ndefault = "http://user"\n')
+    _put(tmp_path / "home/.config/rocm-images/mirrors.toml", '[indexes]\ndefault = "http://user"\n')
     assert seen() == "http://user"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
     assert seen() is None

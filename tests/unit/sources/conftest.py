@@ -152,16 +152,19 @@ def story() -> Told:
     return Told()
 
 
+@pytest.fixture(scope="session")
+def empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
 @pytest.fixture(autouse=True)
-def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def bare_machine(monkeypatch: pytest.MonkeyPatch, empty_home: Path) -> None:
     """A machine whose pip, uv, git and user configuration say nothing."""
     for name in list(os.environ):
         if name.startswith(("PIP_", "UV_", "GIT_", "XDG_", "ROCM_IMAGES_")) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("HOME", str(empty_home))
 
 
 @pytest.fixture
