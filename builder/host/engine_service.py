@@ -92,7 +92,7 @@ def up(settings: EngineSettings, story: Story, *, install: bool = False) -> Engi
         if answers:
             story.note(f"an engine answers at {settings.address}; it is used as it is")
         else:
-            _require_startable(settings)
+            _require_own_address(settings)
         if lacking := programs.missing_for_engine(answers=answers):
             if not install:
                 raise EngineError(
@@ -144,16 +144,11 @@ def _answers(settings: EngineSettings) -> bool:
     return True
 
 
-def _require_startable(settings: EngineSettings) -> None:
+def _require_own_address(settings: EngineSettings) -> None:
     if settings.host is None and settings.address not in _DEFAULT_HOSTS:
         raise EngineError(
             f"no engine answers at {settings.address}, which DOCKER_HOST or the docker context names",
             hint="start that engine, or unset DOCKER_HOST and DOCKER_CONTEXT to have one started here",
-        )
-    if os.geteuid() != 0:
-        raise EngineError(
-            f"no engine answers at {settings.address}, and starting one needs root",
-            hint="run the same command with sudo",
         )
 
 
@@ -161,6 +156,8 @@ def _start(settings: EngineSettings, story: Story) -> None:
     program = programs.find("dockerd")
     if program is None:
         raise EngineError("there is no dockerd on this machine", hint=client.START_HINT)
+    if os.geteuid() != 0:
+        raise EngineError("starting an engine needs root", hint="run the same command with sudo")
     if programs.systemd_runs() and settings.host is None and _unit_exists():
         raise EngineError("docker.service is installed but does not run", hint="systemctl start docker")
     if service_process.recorded(service_process.read_state(settings.state)) is not None:
@@ -170,7 +167,7 @@ def _start(settings: EngineSettings, story: Story) -> None:
             details=service_process.last_lines(settings.log),
         )
     configuration = _configure(settings, story)
-    argv = [program, *(() if configuration.file == settings.system else ("--config-file", configuration.file))]
+    argv: tuple[str | Path, ...] = (program, "--config-file", configuration.file)
     log_begin = settings.log.stat().st_size if settings.log.exists() else 0
     with story.step(f"start an engine, its log in {settings.log}"):
         pid = process.start_detached(argv, log=settings.log, env={"PATH": programs.search_path()})

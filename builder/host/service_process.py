@@ -106,15 +106,23 @@ def wait_until(ready: Callable[[], bool], process: ProcessMark, *, seconds: floa
 
 @contextlib.contextmanager
 def exclusive(lock: Path, story: Story) -> Iterator[None]:
-    """Hold a lock file, so that two runs never start or stop the same service at once."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("ab") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            story.note(f"another run holds {lock}; waiting for it")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+    """Hold a lock file, so that two runs never start or stop the same service at once.
+
+    A file or folder of the service that cannot be used is an `EngineError` that names it.
+    """
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with lock.open("ab") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                story.note(f"another run holds {lock}; waiting for it")
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        raise EngineError(
+            f"{error.filename or lock}: {error.strerror or error}", hint=f"ls -ld {error.filename or lock}"
+        ) from error
 
 
 def read_state(path: Path) -> dict[str, Any]:
