@@ -1,0 +1,99 @@
+"""Turns a probe into a program for `python -c` in a container, and what that printed back into an answer.
+
+Nothing is mounted or copied: the source travels on the command line, so a remote engine works as well, and an
+image with a read-only root, too.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from builder.smoke.inside.evidence import MARK, telling_lines
+
+_PACKAGE = "builder.smoke.inside"
+_SHARED = ("evidence", "code_object")
+# Unpacks modules under their own names and runs the probe; kept free of quotes, it passes two shells.
+_BOOT = """\
+import base64,json,sys,types,zlib
+told=json.loads(zlib.decompress(base64.b64decode(sys.argv[1])))
+for name in told["packages"]:
+    package=types.ModuleType(name); package.__path__=[]; sys.modules[name]=package
+for name,source in told["modules"]:
+    module=types.ModuleType(name); sys.modules[name]=module
+    setattr(sys.modules[told["packages"][-1]],name.rpartition(".")[2],module)
+    exec(compile(source,"<"+name+">","exec"),module.__dict__)
+sys.argv=[told["name"]]
+sys.modules[told["packages"][-1]+".evidence"].answer(told["name"],module.probe,told["arguments"],told["limit"])
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a probe told. `chain` has (type, message) pairs, the innermost first; `seconds` is its own time."""
+
+    ok: bool
+    seconds: float
+    figures: Mapping[str, Any]
+    chain: tuple[tuple[str, str], ...] = ()
+    compiler: tuple[str, ...] = ()
+
+    @property
+    def evidence(self) -> str:
+        """The whole chain and the compiler's lines as one text, the innermost first."""
+        return "\n".join([f"{kind}: {message}" for kind, message in self.chain] + list(self.compiler))
+
+    @property
+    def innermost(self) -> str:
+        """The innermost cause on one line."""
+        kind, message = self.chain[0] if self.chain else ("Exception", "no cause was given")
+        first = next((line for line in message.splitlines() if line.strip()), "")
+        return first if kind == "Wrong" else f"{kind}: {first}"
+
+
+def argv(python: str, name: str, arguments: Mapping[str, Any], *, limit_seconds: float) -> list[str]:
+    """Return the command that runs a probe with an image's interpreter."""
+    here = files(_PACKAGE)
+    told = {
+        "name": name,
+        "arguments": dict(arguments),
+        "limit": limit_seconds,
+        "packages": ["builder", "builder.smoke", _PACKAGE],
+        "modules": [
+            (f"{_PACKAGE}.{module}", (here / f"{module}.py").read_text(encoding="utf-8"))
+            for module in (*_SHARED, name)
+        ],
+    }
+    packed = base64.b64encode(zlib.compress(json.dumps(told).encode(), 9)).decode()
+    return [python, "-c", _BOOT, packed]
+
+
+def read_answer(stdout: str) -> Answer | None:
+    """Return the answer in what a probe printed, or None when it died before it gave one."""
+    line = next((line for line in reversed(stdout.splitlines()) if line.startswith(MARK)), None)
+    if line is None:
+        return None
+    told = json.loads(line.removeprefix(MARK))
+    return Answer(
+        ok=told["ok"],
+        seconds=told["seconds"],
+        figures=told.get("figures", {}),
+        chain=tuple((link["type"], link["message"]) for link in told.get("chain", ())),
+        compiler=tuple(told.get("compiler", ())),
+    )
+
+
+def last_words(stderr: str) -> tuple[str, ...]:
+    """Return the lines of a dead probe's standard error that tell most."""
+    lines = [line.rstrip() for line in stderr.splitlines() if line.strip()]
+    at = next(
+        (number for number, line in enumerate(lines) if line.startswith(("Timeout (", "Fatal Python"))), None
+    )
+    if at is not None:
+        return tuple(lines[at : at + 20])
+    return tuple(telling_lines(stderr) or lines[-10:])

@@ -1,0 +1,56 @@
+"""What is in the image: component versions equal the pins, modules import, and nothing forbidden came along."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from builder.smoke.contract import ComponentVersion, Contract
+from builder.smoke.findings import Unfit, diagnosed, unfit
+from builder.smoke.plugin import Probe
+
+
+@pytest.fixture(scope="module")
+def installed(shared_probe: Probe, contract: Contract) -> dict[str, Any]:
+    """Ask the image once about its components, modules and forbidden distributions."""
+    return shared_probe(
+        "distributions",
+        components=[(each.name, each.distribution, each.apt) for each in contract.components],
+        imports=list(contract.imports),
+        absent=list(contract.absent),
+    )
+
+
+@pytest.mark.hint("look for a later install step that replaced it, or for a version that was stamped without git")
+def test_the_version_equals_the_pin(component: ComponentVersion, installed: dict[str, Any]) -> None:
+    """Something else than the pinned version would be served, and every report would name the wrong one."""
+    where = f"distribution {component.distribution}" if component.distribution else f"package {component.apt}"
+    found = installed["versions"][component.name]
+    if found is None:
+        raise unfit(f"component {component.name}: the {where} is not in the image, pinned is {component.version}")
+    if found != component.version:
+        raise unfit(f"component {component.name}: the {where} is {found}, pinned is {component.version}")
+
+
+def test_the_module_imports(module: str, installed: dict[str, Any], contract: Contract) -> None:
+    """The server would not start: one of its modules does not import."""
+    found = installed["imports"][module]
+    if "chain" in found:
+        lines = [f"{link['type']}: {link['message']}" for link in found["chain"]]
+        evidence = "\n".join(lines + found["compiler"])
+        finding = diagnosed(evidence, contract, otherwise=lines[0], details=tuple(lines))
+        raise Unfit(replace(finding, cause=f"import {module}: {finding.cause}"))
+    if found["file"] is None:
+        raise unfit(
+            f"import {module} finds an empty namespace: its files are not in the image",
+            hint=f"look for a left-over folder named {module.partition('.')[0]}, and for a missing component",
+        )
+
+
+@pytest.mark.hint("find out which requirement brings it, and forbid it there")
+def test_the_distribution_is_absent(absent: str, installed: dict[str, Any]) -> None:
+    """A distribution for other hardware, or one that breaks the engine, would be loaded."""
+    if absent in installed["present"]:
+        raise unfit(f"{absent} {installed['present'][absent]} is in the image and has to be absent")
