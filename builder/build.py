@@ -98,7 +98,7 @@ def build(
             table = record.pin(
                 prepared.recipe, prepared.lock, reference=reference, digest=str(served),
                 content_key=prepared.content_key, test_key=prepared.test_key, lock_hash=prepared.lock_hash,
-                fingerprint=prepared.fingerprint, smoke=report.summary(),
+                fingerprint=prepared.fingerprint, smoke=_summary(report),
                 layers=record.owned_layers(blobs, prepared.rendered().owners),
             )  # fmt: skip
             write_atomic(pin, record.dump(table))
@@ -191,3 +191,8 @@ def test(name: str, *, workspace: Workspace, story: Story) -> SmokeReport:
         if here is None:
             raise LockError(f"{prepared.local}: not in the engine's store", hint=f"rocm-images build {name}")
         return _smoke(prepared, BuiltImage(id=here, digest=None), workspace=workspace, story=story)
+
+
+def _summary(report: SmokeReport) -> dict[str, object]:
+    tests = [(test.name, test.tier, test.outcome) for test in report.tests]
+    return record.smoke_entry(passed=report.passed, tiers=report.tiers, tests=tests)

@@ -19,10 +19,9 @@ from builder.errors import EngineError, LockError
 from builder.lockfile import Lock, canonical
 from builder.mirrors import Mirrors
 from builder.plan import layers
-from builder.project import build_steps
+from builder.project import STEPS, step_files, tree_hash
 from builder.recipe import Base, Recipe
 from builder.render import Rendered
-from builder.resolve import tree_hash
 from builder.sources.download import Wanted, fetch_all
 from builder.sources.index import LockedFile, fetch_wheels
 from builder.sources.store import Store
@@ -96,10 +95,11 @@ def lay_out(
                 hint=f"rocm-images lock {recipe.name}",
             )
         shutil.copytree(origin, folder / "sources" / name)
-    for step in build_steps():
-        (folder / "tools").mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(step, folder / "tools" / step.name)
-    debian.link_or_copy(Path(find_uv_bin()), folder / "tools/uv")
+    for step in STEPS:
+        (folder / "tools" / step).mkdir(parents=True)
+        for program in step_files(step):
+            shutil.copyfile(program, folder / "tools" / step / program.name)
+    debian.link_or_copy(Path(find_uv_bin()), folder / "tools/install-wheels/uv")
     _write_at(folder / "files/manifest.json", json.dumps(manifest, indent=2, sort_keys=True) + "\n", lock.epoch)
     dockerfile = folder / "Dockerfile"
     dockerfile.write_text(rendered.dockerfile)

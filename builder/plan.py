@@ -23,7 +23,7 @@ _FINGERPRINTED = ("torch", "triton", "aiter", "amd-aiter")
 class Tooling:
     """The part of this program that goes into an image: its build steps, by hash, and uv, by version."""
 
-    steps: str
+    steps: Mapping[str, str]
     uv: str
 
 
@@ -61,7 +61,6 @@ def content_inputs(recipe: Recipe, lock: Lock, tooling: Tooling) -> dict[str, st
     """Return everything that can change the image's bytes, by name."""
     inputs: dict[str, object] = {
         "format": BUILD_FORMAT,
-        "steps": tooling.steps,
         "uv": tooling.uv,
         "epoch": lock.epoch,
         "name": recipe.name,
@@ -69,6 +68,7 @@ def content_inputs(recipe: Recipe, lock: Lock, tooling: Tooling) -> dict[str, st
         "python": recipe.python,
         "engine": recipe.engine,
     }
+    inputs |= {f"step.{name}": digest for name, digest in tooling.steps.items()}
     for stage, base in (("build", recipe.base.build), ("runtime", recipe.base.runtime)):
         inputs[f"base.{stage}"] = base.image or (base.debian and base.debian.model_dump(by_alias=True))
         inputs[f"base.{stage}.env"] = base.env

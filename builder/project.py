@@ -46,18 +46,31 @@ class Prepared:
         return render.render(self.recipe, self.lock, content_key=self.content_key, fingerprint=self.fingerprint)
 
 
+# The programs that run in build stages. Each has a folder of the context, so that a change reruns its steps alone.
+STEPS = {
+    "build-source": ("build-source.sh", "settle.sh"),
+    "install-debs": ("install-debs.sh", "settle.sh"),
+    "install-wheels": ("install_wheels.py",),
+    "layout": ("layout.sh",),
+    "make-user": ("make-user.sh", "settle.sh"),
+}
+
+
+def step_files(step: str) -> tuple[Path, ...]:
+    """Return the files of this package that a build step consists of."""
+    folder = Path(str(importlib.resources.files("builder"))) / "inside"
+    return tuple(folder / name for name in STEPS[step])
+
+
 def tooling() -> Tooling:
     """Return what of this program goes into images: its steps by hash, and uv by version."""
-    digest = hashlib.sha256()
-    for step in build_steps():
-        digest.update(f"{step.name}\0{hashlib.sha256(step.read_bytes()).hexdigest()}\n".encode())
-    return Tooling(steps=digest.hexdigest(), uv=importlib.metadata.version("uv"))
-
-
-def build_steps() -> list[Path]:
-    """Return the programs of this package that run in build stages, sorted."""
-    folder = Path(str(importlib.resources.files("builder"))) / "inside"
-    return sorted(path for path in folder.iterdir() if path.suffix == ".sh" or path.name == "install_wheels.py")
+    steps = {}
+    for step in STEPS:
+        digest = hashlib.sha256()
+        for file in step_files(step):
+            digest.update(f"{file.name}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+        steps[step] = digest.hexdigest()
+    return Tooling(steps=steps, uv=importlib.metadata.version("uv"))
 
 
 def load_recipe(workspace: Workspace, name: str) -> Recipe:
@@ -81,7 +94,7 @@ def names(workspace: Workspace) -> tuple[str, ...]:
 
 
 def load_lock(workspace: Workspace, recipe: Recipe) -> tuple[Lock, str]:
-    """Read the lock of a recipe, and its sha256. Raises `LockError` when it is missing, damaged or does not fit."""
+    """Read the lock of a recipe, and its sha256. Raises `LockError` when it is missing or does not fit."""
     path = workspace.lock(recipe.name)
     file, remedy = workspace.shown(path), f"rocm-images lock {recipe.name}"
     try:
@@ -111,6 +124,21 @@ def _tests_hash(workspace: Workspace, name: str) -> str:
     for folder in (shipped, workspace.images / name / "tests"):
         for path in sorted(folder.rglob("*.py")):
             digest.update(f"{path.relative_to(folder)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def tree_hash(folder: Path) -> str:
+    """Return the sha256 of a tree: every file's path, whether it may be executed, and its content, in order."""
+    digest = hashlib.sha256()
+    if not folder.is_dir():
+        raise RecipeError(f"{folder}: expected a folder with sources", hint="check source.*.path in the recipe")
+    for path in sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix()):
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise RecipeError(f"{path}: expected a plain file or folder in a source")
+        if path.is_file():
+            mode = "x" if path.stat().st_mode & 0o100 else "-"
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest.update(f"{path.relative_to(folder).as_posix()}\0{mode}\0{content}\n".encode())
     return digest.hexdigest()
 
 

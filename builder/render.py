@@ -49,7 +49,7 @@ def render(recipe: Recipe, lock: Lock, *, content_key: str, fingerprint: str) ->
     if stacked:
         blocks.append(_layout_stage(stacked, epoch))
     blocks.append(_image_stage(recipe, lock, stacked, epoch, content_key, fingerprint))
-    owners = (["packages"] if _adds_packages(recipe.base.runtime, lock, "runtime") else []) + ["user"]
+    owners = (["packages"] if _adds_packages(recipe.base.runtime, lock, "runtime") else []) + ["user", "workdir"]
     owners += [*stacked, "layout"] if stacked else []
     return Rendered(dockerfile="\n".join(blocks), owners=(*owners, "manifest"))
 
@@ -66,7 +66,12 @@ def _base_stage(name: str, context: str, base: Base, lock: Lock, stage: str, epo
     if _adds_packages(base, lock, stage):
         if base.debian is not None:
             lines.append(
-                _run((("debs/" + stage, "/mnt"), ("tools", "/media")), "sh", "/media/install-debs.sh", epoch)
+                _run(
+                    (("debs/" + stage, "/mnt"), ("tools/install-debs", "/media")),
+                    "sh",
+                    "/media/install-debs.sh",
+                    epoch,
+                )
             )
         else:
             lines.append(_floating_packages(base))
@@ -87,12 +92,12 @@ def _floating_packages(base: Base) -> str:
 
 
 def _wheel_stage(layer: str, epoch: str) -> str:
-    mounts = ((f"wheels/{layer}", "/mnt"), ("tools", "/media"))
+    mounts = ((f"wheels/{layer}", "/mnt"), ("tools/install-wheels", "/media"))
     return f"FROM build AS component-{layer}\n" + _run(mounts, "python3", "/media/install_wheels.py", epoch) + "\n"
 
 
 def _source_stage(component: Component, recipe: Recipe, epoch: str) -> str:
-    mounts = ((f"sources/{component.source}", "/mnt"), ("tools", "/media"))
+    mounts = ((f"sources/{component.source}", "/mnt"), ("tools/build-source", "/media"))
     commands = [_command(command, recipe) for command in component.build]
     step = _run(mounts, "sh", "/media/build-source.sh", epoch, *commands)
     return f"FROM build AS component-{component.name}\n{step}\n"
@@ -105,7 +110,11 @@ def _command(command: str, recipe: Recipe) -> str:
 
 def _layout_stage(stacked: Iterable[str], epoch: str) -> str:
     stacked = tuple(stacked)
-    lines = ["FROM build AS layout", "RUN --network=none \\", "  --mount=type=bind,source=tools,target=/srv \\"]
+    lines = [
+        "FROM build AS layout",
+        "RUN --network=none \\",
+        "  --mount=type=bind,source=tools/layout,target=/srv \\",
+    ]
     lines.append("  --mount=type=bind,from=runtime-packages,target=/media \\")
     lines += [
         f"  --mount=type=bind,from=component-{layer},source=/out,target=/mnt/{layer} \\" for layer in stacked
@@ -120,7 +129,8 @@ def _image_stage(
     image = recipe.image
     env = served_environment(recipe, fingerprint=fingerprint)
     user = ("sh", "/media/make-user.sh", epoch, image.user, str(image.uid), env["HOME"], image.workdir)
-    lines = ["FROM runtime-packages", _run((("tools", "/media"),), *user, *image.writable)]
+    lines = ["FROM runtime-packages", _run((("tools/make-user", "/media"),), *user, *image.writable)]
+    lines.append(f"WORKDIR {image.workdir}")
     stacked = tuple(stacked)
     lines += [f"COPY --link --from=component-{layer} /out/ /" for layer in stacked]
     if stacked:
@@ -141,7 +151,6 @@ def _image_stage(
     }
     lines.append(_pairs("LABEL", {key: value for key, value in labels.items() if value}))
     lines += [f"EXPOSE {port}" for port in image.expose]
-    lines.append(f"WORKDIR {json.dumps(image.workdir)[1:-1]}")
     lines.append(f"USER {image.uid}:{image.uid}")
     if image.entrypoint:
         lines.append(f"ENTRYPOINT {json.dumps(list(image.entrypoint))}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 import re
 import tempfile
 import zipfile
@@ -20,6 +19,7 @@ from builder import debian, process
 from builder.errors import EngineError, LockError, RecipeError
 from builder.lockfile import DEPENDENCIES, SCHEMA, DebianPackage, Lock, LockedSource, PythonFile, asked
 from builder.mirrors import Mirrors
+from builder.project import tree_hash
 from builder.recipe import Component, Recipe
 from builder.story import Story
 
@@ -74,21 +74,6 @@ def make_lock(
         deb=packages,
         python=python,
     )
-
-
-def tree_hash(folder: Path) -> str:
-    """Return the sha256 of a tree: every file's path, whether it may be executed, and its content, in order."""
-    digest = hashlib.sha256()
-    if not folder.is_dir():
-        raise RecipeError(f"{folder}: expected a folder with sources", hint="check source.*.path in the recipe")
-    for path in sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix()):
-        if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise RecipeError(f"{path}: expected a plain file or folder in a source")
-        if path.is_file():
-            mode = "x" if path.stat().st_mode & 0o100 else "-"
-            content = hashlib.sha256(path.read_bytes()).hexdigest()
-            digest.update(f"{path.relative_to(folder).as_posix()}\0{mode}\0{content}\n".encode())
-    return digest.hexdigest()
 
 
 def _check_apt_versions(recipe: Recipe, packages: Sequence[DebianPackage], *, file: str) -> None:

@@ -185,7 +185,7 @@ def test(context: typer.Context, image: Image) -> None:
 
     console = Console()
     report = run(image, workspace=_workspace(context), story=console)
-    console.result(json.dumps(report.summary(), indent=2, sort_keys=True))
+    console.result(report.to_json())
 
 
 def pin(context: typer.Context, image: Image, as_json: Json = False) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,7 +127,12 @@ class _Steps:
 
 def _short(what: str) -> str:
     """Shorten `[component-triton 1/1] RUN --network=none --mount=... ["python3", ...]` to stage and program."""
-    stage, _, instruction = what.partition("] ")
-    stage = re.sub(r" +\d+/\d+$", "", stage) + "]" if instruction else what
-    instruction = re.sub(r"--\S+ ", "", instruction)
-    return f"{stage} {instruction[:100]}".strip()
+    stage, bracket, instruction = what.partition("] ")
+    if not bracket:
+        return what
+    words = [word for word in instruction.split() if not word.startswith("--")]
+    command = re.search(r"\[.*\]$", instruction)
+    if command is not None:
+        with suppress(ValueError):
+            words = [str(word).rpartition("/")[2] for word in json.loads(command[0])[:2]]
+    return f"{re.sub(r' +[0-9]+/[0-9]+$', '', stage)}] {' '.join(words)[:80]}"

@@ -26,6 +26,7 @@ def main() -> None:
     command = [str(uv), "pip", "install", "--quiet", "--offline", "--no-cache", "--no-index", "--no-deps"]
     command += ["--python", sys.executable, "--prefix", str(UNPACKED), "--link-mode", "copy", *wheels]
     subprocess.run(command, check=True)
+    (UNPACKED / ".lock").unlink(missing_ok=True)  # uv's own, for runs side by side
     move_to_scheme()
     for info in OUT.rglob("*.dist-info"):
         forget_installer_cache(info)
