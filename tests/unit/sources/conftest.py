@@ -25,6 +25,7 @@ class Site:
     url: str = ""
     replies: dict[str, list[Reply]] = field(default_factory=dict)
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    default: Reply | None = None
 
     def on(self, path: str, *replies: Reply) -> str:
         self.replies[path] = list(replies)
@@ -36,7 +37,7 @@ class Site:
     def reply(self, handler: http.server.BaseHTTPRequestHandler) -> None:
         path = unquote(urlsplit(handler.path).path)
         self.requests.append((path, {name.lower(): value for name, value in handler.headers.items()}))
-        replies = self.replies.get(path, [self.status(404)])
+        replies = self.replies.get(path, [self.default or self.status(404)])
         (replies.pop(0) if len(replies) > 1 else replies[0])(handler)
 
     @staticmethod
@@ -103,6 +104,9 @@ def _serving() -> Iterator[Site]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
+            site.reply(self)
+
+        def do_POST(self) -> None:
             site.reply(self)
 
         def log_message(self, *_: object) -> None:
