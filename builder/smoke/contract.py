@@ -6,6 +6,7 @@ The contract travels as a JSON file to the process that runs the tests.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -27,6 +28,19 @@ class ComponentVersion:
     version: str
     distribution: str | None = None
     apt: str | None = None
+
+    def is_pinned_at(self, found: str) -> bool:
+        """Tell whether a version that the image tells is the pinned one.
+
+        A pin is exact. Only a Debian package may add what Debian adds: its revision (`5.7.1-6+deb13u1`), its
+        mark on repacked sources (`2.6.0+dfsg-7`), and the local label it gives a distribution (`2.6.0+debian`).
+        """
+        if found == self.version:
+            return True
+        if self.apt is None:
+            return False
+        upstream = found if self.distribution else found.partition(":")[2] or found
+        return re.sub(r"(\+(dfsg|ds|debian)[^-]*)?(-[^-]+)?$", "", upstream) == self.version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

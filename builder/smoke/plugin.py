@@ -22,7 +22,7 @@ from builder.engine import containers
 from builder.smoke import probes
 from builder.smoke.contract import Contract
 from builder.smoke.findings import Finding, Unfit, diagnosed
-from builder.smoke.recorder import Recorder, annotate
+from builder.smoke.recorder import FIGURES, Recorder, annotate
 
 Probe = Callable[..., dict[str, Any]]
 _PROBE_SECONDS = 240.0
@@ -160,9 +160,20 @@ def probe_in(contract: Contract) -> Callable[[containers.Running], Probe]:
 
 
 @pytest.fixture
-def probe(fresh: containers.Running, contract: Contract) -> Probe:
-    """Run a probe in a container of its own and return its figures, or fail with the innermost cause."""
-    return _probe_in(fresh, contract)
+def probe(request: pytest.FixtureRequest, fresh: containers.Running, contract: Contract) -> Probe:
+    """Run a probe in a container of its own and return its figures, or fail with the innermost cause.
+
+    The figures join the record of the test.
+    """
+    run = _probe_in(fresh, contract)
+    recorded = request.node.stash.setdefault(FIGURES, {})
+
+    def recording(name: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 -- whatever the probe takes
+        figures = run(name, **arguments)
+        recorded[name] = figures
+        return figures
+
+    return recording
 
 
 @pytest.fixture(scope="session")

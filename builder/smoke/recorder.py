@@ -16,6 +16,7 @@ from builder.smoke.findings import Finding, Unfit
 from builder.workspace import write_atomic
 
 PROGRESS = "rocm-images smoke: "
+FIGURES = pytest.StashKey[dict[str, Any]]()
 
 
 def describe(item: pytest.Item) -> dict[str, Any]:
@@ -42,6 +43,7 @@ def describe(item: pytest.Item) -> dict[str, Any]:
 def annotate(report: pytest.TestReport, item: pytest.Item, error: BaseException | None) -> None:
     """Attach to a report what its test is about and, when it failed, why; a lost engine ends the session."""
     report.smoke = describe(item)  # type: ignore[attr-defined]
+    report.figures = item.stash.get(FIGURES, {})  # type: ignore[attr-defined]
     if error is None or not report.failed:
         return
     if isinstance(error, EngineError):
@@ -82,8 +84,9 @@ class Recorder:
         """Add one phase of a test: the worst outcome counts, the seconds add up."""
         about: dict[str, Any] = report.smoke
         known = self._tests.setdefault(
-            report.nodeid, {**about, "outcome": "passed", "seconds": 0.0, "finding": None}
+            report.nodeid, {**about, "outcome": "passed", "seconds": 0.0, "finding": None, "figures": {}}
         )
+        known["figures"].update(report.figures)
         known["seconds"] = round(known["seconds"] + report.duration, 3)
         if report.failed and known["outcome"] != "failed":
             known["outcome"] = "failed"

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,8 @@ _SETTINGS = {
 class SmokeTest:
     """One test: what it is called, what would break in production, and what came of it.
 
-    `outcome` is passed, failed, skipped or "not run"; `finding` tells why where it is not passed.
+    `outcome` is passed, failed, skipped or "not run"; `finding` tells why where it is not passed. `figures`
+    are what its probes measured, by probe.
     """
 
     name: str
@@ -55,6 +56,7 @@ class SmokeTest:
     outcome: str
     seconds: float
     finding: Finding | None = None
+    figures: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,10 @@ class SmokeReport:
     def failed(self) -> tuple[SmokeTest, ...]:
         """The tests that failed, in the order they ran."""
         return tuple(test for test in self.tests if test.outcome == "failed")
+
+    def summary(self) -> dict[str, object]:
+        """Return what a record keeps: the outcome per tier and per test, and nothing that time or load moves."""
+        return {"tiers": dict(self.tiers), "tests": {test.name: test.outcome for test in self.tests}}
 
     def to_json(self) -> str:
         """Return the report as a JSON document with sorted keys and tests in the order they ran."""

@@ -54,7 +54,7 @@ def _writes(path: str) -> str | None:
     """Return None when a folder and a file can be made in a directory, else why not."""
     folder = Path(path, f".smoke-{os.getpid()}")
     try:
-        folder.mkdir()
+        folder.mkdir(parents=True)  # as caches do: a home that can be made is as good as one that is there
     except OSError as error:
         return f"[Errno {error.errno}] {error.strerror}: '{path}'"
     try:
