@@ -80,7 +80,7 @@ def engine(tmp_path: Path) -> Upstream:
 
 
 @pytest.fixture
-def mirrors(tmp_path: Path, engine: Upstream, mirrors_of) -> Mirrors:
+def mirrors(tmp_path: Path, mirrors_of) -> Mirrors:
     return mirrors_of(f'[git]\n"https://git.example" = "{(tmp_path / "srv").as_uri()}"\n')
 
 
