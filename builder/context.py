@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -100,7 +99,7 @@ def lay_out(
         for program in step_files(step):
             shutil.copyfile(program, folder / "tools" / step / program.name)
     debian.link_or_copy(Path(find_uv_bin()), folder / "tools/install-wheels/uv")
-    _write_at(folder / "files/manifest.json", json.dumps(manifest, indent=2, sort_keys=True) + "\n", lock.epoch)
+    write_atomic(folder / "files/manifest.json", json.dumps(manifest, indent=2, sort_keys=True) + "\n")
     dockerfile = folder / "Dockerfile"
     dockerfile.write_text(rendered.dockerfile)
     bases = {
@@ -158,10 +157,3 @@ def _base(
             finally:
                 root.unlink(missing_ok=True)
     return f"oci-layout://{layout}@{digest}"
-
-
-def _write_at(path: Path, text: str, epoch: int) -> None:
-    """Write a file that goes into the image as it is, with the lock's time on it and on its folder."""
-    write_atomic(path, text)
-    for changed in (path, path.parent):
-        os.utime(changed, (epoch, epoch))

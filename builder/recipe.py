@@ -254,6 +254,9 @@ class Recipe(Table):
 
     @model_validator(mode="after")
     def _names_resolve(self) -> Recipe:
+        build, runtime = self.base.build.debian, self.base.runtime.debian
+        if build is not None and runtime is not None and build != runtime:
+            raise ValueError("base.build.debian: expected the same table as base.runtime.debian")
         names = [component.name for component in self.component]
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
@@ -266,6 +269,8 @@ class Recipe(Table):
                     f"component.{component.name}.source: no [source.{component.source}]"
                     f"{_nearest(component.source, list(self.source))}"
                 )
+            if component.name == "dependencies":
+                raise ValueError("component: 'dependencies' is the name of the layer of everything else")
             if component.apt is not None and component.apt not in self.base.runtime.apt:
                 raise ValueError(
                     f"component.{component.name}.apt: {component.apt!r} is not in base.runtime.apt, "

@@ -46,12 +46,10 @@ def render(recipe: Recipe, lock: Lock, *, content_key: str, fingerprint: str) ->
             blocks.append(_source_stage(component, recipe, epoch))
         else:
             blocks.append(_wheel_stage(layer, epoch))
-    if stacked:
-        blocks.append(_layout_stage(stacked, epoch))
+    blocks.append(_layout_stage(stacked, epoch))
     blocks.append(_image_stage(recipe, lock, stacked, epoch, content_key, fingerprint))
     owners = (["packages"] if _adds_packages(recipe.base.runtime, lock, "runtime") else []) + ["user", "workdir"]
-    owners += [*stacked, "layout"] if stacked else []
-    return Rendered(dockerfile="\n".join(blocks), owners=(*owners, "manifest"))
+    return Rendered(dockerfile="\n".join(blocks), owners=(*owners, *stacked, "manifest"))
 
 
 def _adds_packages(base: Base, lock: Lock, stage: str) -> bool:
@@ -114,6 +112,7 @@ def _layout_stage(stacked: Iterable[str], epoch: str) -> str:
         "FROM build AS layout",
         "RUN --network=none \\",
         "  --mount=type=bind,source=tools/layout,target=/srv \\",
+        "  --mount=type=bind,source=files,target=/opt \\",
     ]
     lines.append("  --mount=type=bind,from=runtime-packages,target=/media \\")
     lines += [
@@ -133,9 +132,7 @@ def _image_stage(
     lines.append(f"WORKDIR {image.workdir}")
     stacked = tuple(stacked)
     lines += [f"COPY --link --from=component-{layer} /out/ /" for layer in stacked]
-    if stacked:
-        lines.append("COPY --link --from=layout /out/ /")
-    lines.append("COPY --link files/ /usr/share/rocm-images/")
+    lines.append("COPY --link --from=layout /out/ /")
     lines.append(_env(env))
     labels = {
         "org.opencontainers.image.title": recipe.name,

@@ -42,7 +42,7 @@ def make_lock(
     `folder` is the recipe's. With `old` and `update`, only the component of that name (or 'debian') is resolved
     anew, and every other version stays as locked.
     """
-    file = f"{folder.name}/recipe.toml"
+    file = f"images/{folder.name}/recipe.toml"
     keep_debian = old is not None and update not in (None, "debian")
     keep_python = old is not None and update == "debian"
     packages, epoch = (old.deb, old.epoch) if old is not None and keep_debian else ((), 0)
@@ -52,8 +52,12 @@ def make_lock(
         if mirror.allow_expired:
             story.warn(f"Release files that have expired are accepted from {mirror.url} ({mirror.origin})")
         with story.step(f"resolving Debian {base.suite} packages from {mirror.url} ({mirror.origin})"):
+            wanted = {
+                stage: of.apt if of.debian is not None else ()
+                for stage, of in (("build", recipe.base.build), ("runtime", recipe.base.runtime))
+            }
             found = debian.resolve(
-                base, build=recipe.base.build.apt, runtime=recipe.base.runtime.apt, mirror=mirror, file=file
+                base, build=wanted["build"], runtime=wanted["runtime"], mirror=mirror, file=file
             )
         packages, epoch = found.packages, found.epoch
         _check_apt_versions(recipe, packages, file=file)

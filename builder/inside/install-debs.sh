@@ -7,6 +7,7 @@ export DEBIAN_FRONTEND=noninteractive
 apt-get -qq -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-unsafe-io install --yes --no-install-recommends /mnt/*.deb
 rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old
 rm -rf /var/log/apt /var/log/dpkg.log /var/log/alternatives.log /var/log/bootstrap.log /var/log/fontconfig.log
+rm -rf /var/cache/fontconfig/*  # holds the times at which the folders of fonts were made
 # The file that another run would write at another time: systemd's and dbus' machine id is made when a machine starts.
 rm -f /var/lib/dbus/machine-id
 . "${0%/*}/settle.sh"

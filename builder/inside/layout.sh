@@ -1,14 +1,16 @@
 #!/bin/sh
 # layout.sh EPOCH COMPONENT...: two components that write the same file, or one that replaces a file of the runtime
-# stage, are an error. The components are mounted below /mnt, the runtime stage at /media. Writes who owns how much.
+# stage, are an error. The components are mounted below /mnt, the runtime stage at /media, the image's own files at
+# /opt. Lays those out with a list of who owns how much.
 set -eu
 epoch=$1
 shift
 mkdir -p /out/usr/share/rocm-images /tmp/lists
+cp /opt/* /out/usr/share/rocm-images/
 for component in "$@"; do
   (cd "/mnt/$component" && find . ! -type d | sort) > "/tmp/lists/$component"
 done
-doubled=$(cat /tmp/lists/* | sort | uniq -d)
+doubled=$(find /tmp/lists -type f -exec cat {} + | sort | uniq -d)
 printf '%s\n' "$doubled" | while read -r file; do
   [ -n "$file" ] || continue
   owners=$(cd /tmp/lists && grep -lxF "$file" -- * | tr '\n' ' ')
