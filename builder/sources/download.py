@@ -73,6 +73,29 @@ def fetch_all(
     }
 
 
+def probe_all(
+    wanted: Sequence[Wanted], *, mirrors: Mirrors, patience: Patience | None = None
+) -> list[Failure | None]:
+    """Ask whether files can still be fetched, read none, and return what is wrong in the order of `wanted`."""
+    with Transport(ca_bundle=mirrors.ca_bundle(), patience=patience) as transport:
+
+        def probe(item: Wanted) -> Failure | None:
+            gone: list[str] = []
+            down: list[str] = []
+            for address in map(mirrors.archive, item.urls):
+                try:
+                    _touch(transport, address)
+                except Missing as error:
+                    gone.append(str(error))
+                except Unreachable as error:
+                    down.append(str(error))
+                else:
+                    return None
+            return _not_reached(item, [*down, *gone]) if down else _gone(item, gone)
+
+        return in_parallel(probe, wanted, on_error=transport.stop)
+
+
 def in_parallel(
     work: Callable[[_In], _Out], items: Sequence[_In], *, on_error: Callable[[], None] = lambda: None
 ) -> list[_Out]:
@@ -81,8 +104,9 @@ def in_parallel(
     An exception, also an interrupt of this thread, calls `on_error`, waits for what is under way and goes on.
     """
     with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="fetch") as pool:
-        futures: list[Future[_Out]] = [pool.submit(work, item) for item in items]
+        futures: list[Future[_Out]] = []
         try:
+            futures.extend(pool.submit(work, item) for item in items)
             for future in as_completed(futures):
                 future.result()
         except BaseException:
@@ -246,6 +270,25 @@ class _Attempt:
             raise Again(f"cut off after {incoming.size} of {whole or 'unknown'} bytes") from error
         if whole is not None and incoming.size < whole:
             raise Again(f"cut off after {incoming.size} of {whole} bytes")
+
+
+def _touch(transport: Transport, url: str) -> None:
+    """Raise `Missing` or `Unreachable` where a file could not be downloaded."""
+    if urlsplit(url).scheme == "file":
+        if not Path(unquote(urlsplit(url).path)).is_file():
+            raise Missing(url, 404)
+        return
+
+    def once() -> None:
+        with transport.answer(url, {"Accept-Encoding": "identity"}):
+            return
+
+    transport.patiently(url, once)
+
+
+def _gone(item: Wanted, where: Sequence[str]) -> LockError:
+    reason = where[0] if where else "no address is known"
+    return LockError(f"{item.name}: can no longer be fetched: {reason}", details=tuple(where[1:]), hint=LOCK_HINT)
 
 
 def _not_reached(item: Wanted, reasons: Sequence[str]) -> EngineError:

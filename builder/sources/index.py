@@ -124,7 +124,7 @@ def fetch_wheels(
             there[file.sha256] = path
     if not missing:
         return there
-    with story.step(f"look up {len(missing)} of {len(unique)} wheels"):
+    with story.step(f"look up {len(missing)} of {len(unique)} files"):
         answers = look_up_all(missing, mirrors=mirrors, patience=patience)
         wanted, failures = _judged(missing, answers, allow_yanked, story)
     if failures:

@@ -142,6 +142,7 @@ class Transport:
                 url, headers=dict(headers), stream=True, timeout=(_CONNECT_SECONDS, _READ_SECONDS)
             )
             self._open.add(response)
+            self.stopping()  # `stop` may have looked at what is open a moment ago
             _judge(url, response)
             yield response
         except requests.exceptions.SSLError as error:

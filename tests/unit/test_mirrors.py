@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from builder.errors import EngineError, RecipeError
-from builder.mirrors import DebianMirror, Mirrors, load_mirrors, parse_mirrors
+from builder.mirrors import DebianMirror, DebianTable, MirrorFile, Mirrors, load_mirrors, parse_mirrors
 
 
 @pytest.fixture(scope="session")
@@ -262,3 +262,21 @@ def test_no_debian_mirror_names_the_key_that_would_tell(tmp_path: Path, monkeypa
         Mirrors().debian_mirror()
     assert refused.value.message == "no Debian mirror is known: the apt of this machine names none"
     assert refused.value.hint == 'set debian.mirror = "http://…" in mirrors.toml'
+
+
+def test_the_file_in_the_documentation_is_accepted_and_does_what_its_text_says(tmp_path: Path):
+    page = (Path(__file__).parents[2] / "docs" / "mirrors.md").read_text()
+    example = page.split("```toml\n")[1].split("```")[0].replace("/srv/wheels", str(tmp_path))
+    (tmp_path / "wheels").mkdir()
+    mirrors = _mirrors(example, tmp_path / "mirrors.toml")
+    assert mirrors.wheelhouses == (tmp_path / "wheels", tmp_path)
+    assert mirrors.registry("docker.io/rocm/vllm:1") == "registry.corp.example:5000/rocm/vllm:1"
+    assert mirrors.registry("docker.io/rocm-tools/x:1") == "registry.corp.example:5000/hub/rocm-tools/x:1"
+    assert mirrors.git("https://github.com/sgl-project/sglang") == "file:///srv/git/sglang.git"
+    assert (
+        mirrors.index("https://download.pytorch.org/whl/rocm7.2") == "https://index.corp.example/pytorch/rocm7.2"
+    )
+    known = {key for table in (MirrorFile, DebianTable) for key in (f.alias for f in table.model_fields.values())}
+    assert [
+        key for key in known if f"{key}`" not in page and f"{key}]" not in page and f"{key} =" not in page
+    ] == []

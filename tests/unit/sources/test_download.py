@@ -13,7 +13,7 @@ import pytest
 
 from builder.errors import EngineError, LockError
 from builder.mirrors import Mirrors
-from builder.sources.download import Wanted, fetch_all
+from builder.sources.download import Wanted, fetch_all, probe_all
 from builder.sources.store import Store
 from builder.sources.transport import Patience
 
@@ -280,3 +280,21 @@ def test_an_interrupt_ends_every_download_and_leaves_no_file(site, store, story)
         presser.join()
     assert _files(store) == []
     assert not [t for t in threading.enumerate() if t.name.startswith("fetch")]
+
+
+def test_whether_files_are_still_there_is_asked_without_reading_them(site, tmp_path):
+    (tmp_path / "local").write_bytes(b"x")
+    items = [
+        _wanted(site.on("/a.whl", site.status(503), site.body(DATA)), name="a.whl"),
+        _wanted(site.on("/b.whl", site.status(404)), name="b.whl"),
+        _wanted(f"http://127.0.0.1:{_closed_port()}/c.whl", name="c.whl"),
+        _wanted((tmp_path / "local").as_uri(), name="d.whl"),
+        _wanted((tmp_path / "absent").as_uri(), name="e.whl"),
+        _wanted(name="f.whl"),
+    ]
+    found = probe_all(items, mirrors=Mirrors(), patience=QUICK)
+    assert [None if failure is None else type(failure) for failure in found] == [
+        None, LockError, EngineError, None, LockError, LockError,
+    ]  # fmt: skip
+    assert found[1].message == f"b.whl: can no longer be fetched: 404 at {site.url}/b.whl"
+    assert found[5].message == "f.whl: can no longer be fetched: no address is known"

@@ -52,7 +52,7 @@ def test_a_file_is_found_on_the_page_of_its_normalized_project(site, store, mirr
     _page(site, "/rocm/torch/", f'<a href="../files/{LINK}#sha256={SHA}">{WHEEL}</a>')
     site.on(f"/rocm/files/{WHEEL}", site.body(DATA))
     assert _fetch(FILE, store, mirrors, story) == DATA
-    assert story.steps == ["look up 1 of 1 wheels", "fetch 1 file, 0.0 kB"]
+    assert story.steps == ["look up 1 of 1 files", "fetch 1 file, 0.0 kB"]
     url = locate("torch", WHEEL, index="https://whl.example/rocm7.2", mirrors=mirrors, patience=QUICK)
     assert url == f"{site.url}/rocm/files/{LINK}"
 
