@@ -108,13 +108,12 @@ def pull(reference: ImageReference, story: Story) -> str:
         client.close()
 
 
-def push(image: str, reference: ImageReference, story: Story) -> Digest:
-    """Push a local image under a tag and return the digest the registry took it as.
+def push(image: str, reference: ImageReference, story: Story) -> None:
+    """Push a local image under a tag.
 
-    The registry sees the layers first and the tag last, so that a push that is cut off leaves no tag.
+    The registry gets the layers first and the tag last, so that a push that is cut off leaves no tag.
     """
     client = connect()
-    digest: str | None = None
     try:
         client.images.get(image).tag(reference.name, tag=reference.tag)
         for event in client.images.push(reference.name, tag=reference.tag, stream=True, decode=True):
@@ -126,7 +125,6 @@ def push(image: str, reference: ImageReference, story: Story) -> Digest:
             status = str(event.get("status", ""))
             if status in ("Pushed", "Layer already exists"):
                 story.note(f"layer {event.get('id', '')}: {status.lower()}")
-            digest = (event.get("aux") or {}).get("Digest", digest)
     except docker.errors.APIError as error:
         raise PublishError(
             f"{reference}: the registry did not take the image", details=(str(error.explanation),)
@@ -135,9 +133,6 @@ def push(image: str, reference: ImageReference, story: Story) -> Digest:
         raise _engine_gone(error) from error
     finally:
         client.close()
-    if digest is None:
-        raise PublishError(f"{reference}: the engine did not say under which digest it was pushed")
-    return Digest(digest)
 
 
 @contextmanager
