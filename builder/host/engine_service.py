@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from builder import process
 from builder.engine import client
 from builder.engine.client import EngineInfo
 from builder.errors import EngineError, Failure
-from builder.host import apt, programs, service_process
+from builder.host import apt, own_root, programs, service_process
 from builder.host.service_process import ProcessMark
 from builder.story import Story
 from builder.workspace import Workspace, write_atomic
@@ -167,7 +168,13 @@ def _start(settings: EngineSettings, story: Story) -> None:
             details=service_process.last_lines(settings.log),
         )
     configuration = _configure(settings, story)
-    argv: tuple[str | Path, ...] = (program, "--config-file", configuration.file)
+    argv: tuple[str | Path, ...] = (
+        sys.executable,
+        own_root.__file__,
+        program,
+        "--config-file",
+        configuration.file,
+    )
     log_begin = settings.log.stat().st_size if settings.log.exists() else 0
     with story.step(f"start an engine, its log in {settings.log}"):
         pid = process.start_detached(argv, log=settings.log, env={"PATH": programs.search_path()})
