@@ -74,6 +74,8 @@ KIND_PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "triton": ("cc",),
     "tvm-ffi": ("c++", "ninja"),
 }
+# PyTorch imports setuptools to build an extension; its wheel's metadata asks for it, Debian's package does not.
+KIND_MODULES: Mapping[str, tuple[str, ...]] = {"cpp-extension": ("setuptools",)}
 KIND_HEADERS: Mapping[str, tuple[str, ...]] = {
     "aiter": ("Python.h",),
     "cpp-extension": ("Python.h",),

@@ -13,20 +13,21 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from builder.callsites import CallSite, find_call_sites
-from builder.compiling import KIND_HEADERS, KIND_PROGRAMS, NATIVE_KINDS
+from builder.compiling import KIND_HEADERS, KIND_MODULES, KIND_PROGRAMS, NATIVE_KINDS
 from builder.errors import LockError
 from builder.includes import HeaderNeed, find_headers
-from builder.providers import Provider, for_header, for_library, for_program
+from builder.providers import Provider, for_header, for_library, for_module, for_program
 from builder.sourcetree import SourceTree
 
 # Libraries of CUDA, as written after -l: no package of a ROCm image brings them.
 _NVIDIA_LIBRARIES = ("cuda", "cudart", "cublas*", "cudnn*", "cufft*", "curand", "cusolver*", "cusparse*", "nccl",
                      "nvrtc*", "nvToolsExt", "nvidia-ml", "nvshmem*")  # fmt: skip
-# Python distributions that bring headers with them, so that no package has to.
+# What Python distributions bring with them, so that no package has to: headers, and their own module.
 _BUNDLED: Mapping[str, tuple[str, ...]] = {
     "apache-tvm-ffi": ("tvm/ffi/*", "dlpack/*"),
     "numpy": ("numpy/*",),
     "pybind11": ("pybind11/*",),
+    "setuptools": ("setuptools",),
     "torch": ("torch/*", "ATen/*", "c10/*", "caffe2/*", "pybind11/*"),
 }
 _LISTS = ("headers", "libraries", "programs", "unparsed")
@@ -229,8 +230,8 @@ def missing_packages(
     """Compare an inventory's needs with the packages of the runtime stage.
 
     `runtime_packages` are apt names, with what the stage's base is known to carry; `distributions` the Python
-    distributions of the image, some of which bring headers of their own. Packages of a build stage are no help:
-    the compile happens where the engine serves.
+    distributions of the image, some of which bring what is needed with them. Packages of a build stage are no
+    help: the compile happens where the engine serves.
     """
     listed = tuple(runtime_packages)
     bundled = tuple(pattern for name in distributions for pattern in _BUNDLED.get(name, ()))
@@ -268,6 +269,8 @@ def _needs(inventory: Inventory) -> Iterable[tuple[str, Provider | None, str]]:
             yield name, for_header(name), f"every {kind} compile"
         for program in KIND_PROGRAMS.get(kind, ()):
             yield program, for_program(program), f"every {kind} compile"
+        for module in KIND_MODULES.get(kind, ()):
+            yield module, for_module(module), f"every {kind} compile"
     for site in inventory.sites:
         if site.kind == "program":
             yield site.name, for_program(site.name), f"{site.file}:{site.line}"

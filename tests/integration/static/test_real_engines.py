@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,8 +41,7 @@ RUNTIME = ("g++", "ninja-build", "python3-dev", "hipcc", "libamdhip64-dev")
 @pytest.fixture(scope="session")
 def fetched() -> Callable[[str], Path]:
     """Return a file of the table, from the store of this checkout or from its index."""
-    workspace = Workspace(root=Path(os.environ.get("ROCM_IMAGES_TEST_ROOT", ROOT)))
-    store, mirrors = Store(workspace.store), load_mirrors(ROOT)
+    store, mirrors = Store(Workspace(root=ROOT).store), load_mirrors(ROOT)
 
     def fetch(start: str) -> Path:
         (name,) = (name for name in FILES if name.startswith(start))
@@ -83,7 +81,7 @@ def test_f01_sglang_0_5_15_asks_for_openssl_and_python_headers(sglang: dict[str,
 
 
 def test_f01_the_runtime_stage_of_0_5_15_lacks_libssl_dev(sglang: dict[str, Inventory]) -> None:
-    distributions = ["torch", "apache-tvm-ffi"]
+    distributions = ["torch", "apache-tvm-ffi", "setuptools"]
     before = missing_packages(sglang["0.5.14"], RUNTIME, distributions=distributions)
     after = missing_packages(sglang["0.5.15"], RUNTIME, distributions=distributions)
     assert (before.missing, before.unknown) == ((), ())
