@@ -1,9 +1,9 @@
 """Runs a program with its root directory as the root of its mount namespace. A program itself: PROGRAM ARGUMENT...
 
 A container runtime joins a container's mount namespace to run one more program in it (`docker exec`), and the
-kernel then takes it to that namespace's root (setns(2)). Of an engine started in a chroot that is the system around
-the chroot: the program would run there, outside of the container. So the engine gets a namespace of its own in which
-the chroot is the root (pivot_root(2)). Outside of a chroot, or without the rights, nothing is changed.
+kernel then takes it to that namespace's root (setns(2)). Of an engine started in a chroot that is the system
+around the chroot: the program would run there, outside of the container. So the engine gets a namespace of its own
+in which the chroot is the root (pivot_root(2)). Outside of a chroot, or without the rights, nothing is changed.
 """
 
 from __future__ import annotations
