@@ -156,6 +156,18 @@ def _not_executable(evidence: str, _circumstances: Circumstances) -> Diagnosis |
     )
 
 
+def _refused_relative(evidence: str, circumstances: Circumstances) -> Diagnosis | None:
+    found = re.search(r"\[Errno 30\] Read-only file system: '(?!/)([^']+)'", evidence)
+    if found is None:
+        return None
+    empty = [name for name, value in sorted(circumstances.env.items()) if not value]
+    suspects = f"; these are empty: {', '.join(empty)}" if empty else ""
+    return Diagnosis(
+        cause=f"{found[1]} is written relative to the working directory, which is read-only{suspects}",
+        hint="give the variable that names the directory an absolute path inside image.writable",
+    )
+
+
 def _refused_write(evidence: str, circumstances: Circumstances) -> Diagnosis | None:
     found = re.search(
         r"(?:\[Errno \d+\] |(?<!\w))(?P<why>Permission denied|Read-only file system|No space left on device)"
@@ -249,6 +261,7 @@ _RULES: tuple[Callable[[str, Circumstances], Diagnosis | None], ...] = (
     _missing_hip_part,
     _not_executable,
     _refused_write,
+    _refused_relative,
     _missing_module,
     _broken_binary,
     _nameless_user,

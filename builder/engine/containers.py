@@ -289,19 +289,28 @@ def _to_its_end(work: Callable[[], _T]) -> _T:
     """
     results: list[_T] = []
     errors: list[BaseException] = []
+    first, done = threading.Lock(), threading.Event()
 
     def do() -> None:
+        if not first.acquire(blocking=False):
+            return
         try:
             results.append(work())
         except BaseException as error:  # carried over to the caller's thread
             errors.append(error)
+        finally:
+            done.set()
 
-    worker = threading.Thread(target=do, daemon=True)
-    worker.start()
+    # An interrupt may come at any point of this loop, also while a thread starts: then another one starts, and
+    # finds the work taken. Not Thread.join: an interrupt makes it take a running thread for a finished one.
     interrupt: BaseException | None = None
-    while worker.is_alive():
+    started = False
+    while not done.is_set():
         try:
-            worker.join()
+            if not started:
+                threading.Thread(target=do, daemon=True).start()
+                started = True
+            done.wait()
         except (KeyboardInterrupt, SystemExit) as signalled:
             interrupt = signalled
     if interrupt is not None:

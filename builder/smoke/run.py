@@ -6,6 +6,7 @@ is an error and never a pass.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import shutil
@@ -109,6 +110,8 @@ def run_smoke(
     if shutil.which("docker") is None:
         raise EngineError("the program 'docker' is not on this machine", hint="rocm-images doctor")
     containers.sweep()
+    for stale in ("smoke.json", "smoke.xml", "smoke.log"):
+        (results / stale).unlink(missing_ok=True)
     run = secrets.token_hex(8)
     begun = time.monotonic()
     try:
@@ -117,9 +120,12 @@ def run_smoke(
             tempfile.TemporaryDirectory(prefix="rocm-images-smoke-") as scratch,
         ):
             record = _run_suite(image, contract, run, Path(scratch), story, results, extra_tests)
-    finally:
+    except BaseException:
         # The suite removes its containers itself; this is for one that was killed.
-        containers.remove_all(run)
+        with contextlib.suppress(EngineError):
+            containers.remove_all(run)
+        raise
+    containers.remove_all(run)
     report = _report(image, contract, record, time.monotonic() - begun)
     write_atomic(results / "smoke.json", report.to_json())
     return report

@@ -187,6 +187,14 @@ def test_f10_a_home_of_root_shows_where_it_comes_from() -> None:
     assert found.hint == 'add "/.triton" to image.writable, or point HOME into one of them'
 
 
+def test_a_variable_that_is_empty_sends_a_cache_to_the_working_directory() -> None:
+    circumstances = Circumstances(env={"TORCH_EXTENSIONS_DIR": "", "HOME": "/"})
+    assert told("OSError: [Errno 30] Read-only file system: 'hicache_hash_cpp'", circumstances).cause == (
+        "hicache_hash_cpp is written relative to the working directory, which is read-only; "
+        "these are empty: TORCH_EXTENSIONS_DIR"
+    )
+
+
 def test_a_refused_write_of_a_shell_tool_is_understood_too() -> None:
     found = told("mkdir: cannot create directory '/srv/cache/torch/a': Read-only file system", of())
     assert "TORCH_EXTENSIONS_DIR" in found.cause

@@ -10,6 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from builder.smoke import probes
 from builder.smoke.inside import code_object
@@ -107,6 +109,14 @@ def fail_while_handling() -> None:
         refuse_write()
     except OSError:
         raise ValueError("second")  # noqa: B904 -- the implicit context is the point
+
+
+@given(st.binary(max_size=200), st.lists(st.integers(0, 2**64 - 1), max_size=9), st.binary(max_size=60))
+def test_a_mangled_bundle_gives_neither_an_error_nor_endless_work(
+    before: bytes, numbers: list[int], after: bytes
+) -> None:
+    mangled = b"".join(struct.pack("<Q", number) for number in numbers)
+    assert len(code_object.bundle_targets(before + b"__CLANG_OFFLOAD_BUNDLE__" + mangled + after)) < 257
 
 
 def test_a_chain_is_told_innermost_first() -> None:
