@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from builder import context, plan, record, render
 from builder.engine import images
@@ -78,8 +79,13 @@ def build(
         for stale in (pin, results / "state.json"):
             stale.unlink(missing_ok=True)
         if planned.action is Action.BUILD or not cache:
+            below = {
+                base: _bring(base, each, target, workspace=workspace, mirrors=mirrors, story=story)
+                for base, each in prepared.below.items()
+            }
             image = _build(
                 prepared,
+                below=below,
                 workspace=workspace,
                 mirrors=mirrors,
                 story=story,
@@ -113,9 +119,30 @@ def build(
         return Outcome(plan=planned, image=digest, reference=reference)
 
 
+def _bring(
+    name: str,
+    prepared: Prepared,
+    above: ImageReference | None,
+    *,
+    workspace: Workspace,
+    mirrors: Mirrors,
+    story: Story,
+) -> str:
+    """Bring an image that another is built on to a tested digest; return how the engine calls it.
+
+    It is published beside the one above, where that is published.
+    """
+    target = replace(above, path=f"{above.path.rpartition('/')[0]}/{name}".lstrip("/")) if above else None
+    outcome = build(name, workspace=workspace, target=target, mirrors=mirrors, story=story)
+    if images.local_id(prepared.local) is not None or outcome.reference is None:
+        return prepared.local
+    return outcome.reference
+
+
 def _build(
     prepared: Prepared,
     *,
+    below: Mapping[str, str],
     workspace: Workspace,
     mirrors: Mirrors,
     story: Story,
@@ -125,7 +152,7 @@ def _build(
     recipe, lock = prepared.recipe, prepared.lock
     said = render.manifest(recipe, lock, content_key=prepared.content_key, fingerprint=prepared.fingerprint)
     laid = context.lay_out(
-        recipe, lock, prepared.rendered(), said, workspace=workspace, mirrors=mirrors, story=story
+        recipe, lock, prepared.rendered(), said, workspace=workspace, below=below, mirrors=mirrors, story=story
     )
     with story.step(f"building {recipe.name} {prepared.tag}"):
         return build_image(
@@ -157,20 +184,31 @@ def _smoke(prepared: Prepared, image: BuiltImage, *, workspace: Workspace, story
     own = workspace.images / prepared.recipe.name / "tests"
     with story.step(f"smoke-testing {image.id}"):
         report = run_smoke(
-            image.id, contract(prepared.recipe, fingerprint=prepared.fingerprint),
+            image.id, contract(prepared.recipe, fingerprint=prepared.fingerprint, packaged=_packaged(prepared)),
             results=workspace.dist / prepared.recipe.name, story=story, extra_tests=own if own.is_dir() else None,
         )  # fmt: skip
     require_passed(report)
     return report
 
 
-def contract(recipe: Recipe, *, fingerprint: str) -> Contract:
-    """Return what the smoke tests hold an image of this recipe to."""
+def _packaged(prepared: Prepared) -> dict[str, str]:
+    """Return which distributions come from Debian packages, in the image or in those it is built on."""
+    base = prepared.below.get(prepared.recipe.base.runtime.recipe or "")
+    own = {c.distribution or c.name: c.apt for c in prepared.recipe.component if c.apt is not None}
+    return (_packaged(base) if base is not None else {}) | own
+
+
+def contract(recipe: Recipe, *, fingerprint: str, packaged: Mapping[str, str] | None = None) -> Contract:
+    """Return what the smoke tests hold an image of this recipe to.
+
+    `packaged` maps the distributions that come from Debian packages to those: Debian adds to their versions.
+    """
     image, smoke = recipe.image, recipe.smoke
     components = tuple(
         ComponentVersion(
-            name=component.name, version=component.version, apt=component.apt,
-            distribution=component.wheel or (component.name if component.apt else None),
+            name=component.name, version=component.version,
+            apt=component.apt or (packaged or {}).get(component.base or ""),
+            distribution=component.distribution,
         )
         for component in recipe.component
     )  # fmt: skip

@@ -14,11 +14,12 @@ from pathlib import Path
 from uv import find_uv_bin
 
 from builder import debian, oci
-from builder.errors import EngineError, LockError
+from builder.errors import EngineError
 from builder.lockfile import Lock, canonical
 from builder.mirrors import Mirrors
-from builder.plan import layers
-from builder.project import STEPS, step_files, tree_hash
+from builder.pinned import fetch_source
+from builder.plan import steps
+from builder.project import step_files
 from builder.recipe import Base, Recipe
 from builder.render import Rendered
 from builder.sources.download import Wanted, fetch_all
@@ -61,16 +62,23 @@ def lay_out(
     manifest: Mapping[str, object],
     *,
     workspace: Workspace,
+    below: Mapping[str, str],
     mirrors: Mirrors,
     story: Story,
 ) -> BuildContext:
-    """Fetch and verify everything the lock names, and lay it out. The same lock gives the same folder."""
+    """Fetch and verify everything the lock names, and lay it out. The same lock gives the same folder.
+
+    `below` has, by name, the reference under which the engine holds each image that this one is built on.
+    """
     store = Store(workspace.store)
     with story.step(f"fetching what {recipe.name} is made of"):
         debs = fetch_debs(lock, store=store, mirrors=mirrors, story=story) if lock.deb else {}
         wheels = fetch_wheels(
             [
-                LockedFile(project=f.project, filename=f.file, sha256=f.sha256, size=f.size, index=f.index)
+                LockedFile(
+                    project=f.project, filename=f.file, sha256=f.sha256, size=f.size, index=f.index,
+                    kind=f.index_kind,
+                )
                 for f in lock.python
             ],
             store=store, mirrors=mirrors, story=story,
@@ -81,32 +89,44 @@ def lay_out(
     for stage, packages in (("build", lock.packages("build")), ("runtime", lock.packages("runtime"))):
         for package in packages:
             debian.link_or_copy(debs[package.sha256], folder / "debs" / stage / Path(package.file).name)
-    for layer in layers(recipe, lock):
-        for file in lock.wheels(layer):
-            debian.link_or_copy(wheels[file.sha256], folder / "wheels" / layer / file.file)
-    for name, source in recipe.source.items():
-        origin = workspace.images / recipe.name / source.path
-        found = tree_hash(origin)
-        if found != lock.source[name].tree:
-            raise LockError(
-                f"images/{recipe.name}/{source.path}: its files changed since the lock was made",
-                details=(f"locked {lock.source[name].tree}", f"found  {found}"),
-                hint=f"rocm-images lock {recipe.name}",
-            )
-        shutil.copytree(origin, folder / "sources" / name)
-    for step in STEPS:
+    for file in lock.python:
+        debian.link_or_copy(wheels[file.sha256], folder / "wheels" / file.layer / file.file)
+    for name in recipe.source:
+        _lay_source(recipe, name, lock, folder / "sources" / name, workspace, mirrors, story)
+    uses = steps(recipe, lock)
+    for step in uses:
         (folder / "tools" / step).mkdir(parents=True)
         for program in step_files(step):
             shutil.copyfile(program, folder / "tools" / step / program.name)
-    debian.link_or_copy(Path(find_uv_bin()), folder / "tools/install-wheels/uv")
+    for step in uses & {"install-wheels", "build-wheel"}:
+        debian.link_or_copy(Path(find_uv_bin()), folder / "tools" / step / "uv")
     write_atomic(folder / "files/manifest.json", json.dumps(manifest, indent=2, sort_keys=True) + "\n")
     dockerfile = folder / "Dockerfile"
     dockerfile.write_text(rendered.dockerfile)
     bases = {
-        f"base-{stage}": _base(base, lock, debs, workspace=workspace, mirrors=mirrors, story=story)
+        f"base-{stage}": f"docker-image://{below[base.recipe]}"
+        if base.recipe is not None
+        else _base(base, lock, debs, workspace=workspace, mirrors=mirrors, story=story)
         for stage, base in (("build", recipe.base.build), ("runtime", recipe.base.runtime))
     }
     return BuildContext(folder=folder, dockerfile=dockerfile, bases=bases)
+
+
+def _lay_source(
+    recipe: Recipe, name: str, lock: Lock, into: Path, workspace: Workspace, mirrors: Mirrors, story: Story
+) -> None:
+    """Lay out the tree of a source, without git's own files."""
+    into.parent.mkdir(parents=True, exist_ok=True)
+    tree = fetch_source(
+        recipe, name, locked=lock.source[name], into=into, workspace=workspace, mirrors=mirrors, story=story
+    )
+    if tree.path != into:
+        shutil.copytree(tree.path, into, symlinks=True)
+    for left in sorted(into.rglob(".git"), reverse=True):
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left)
+        else:
+            left.unlink()
 
 
 def fetch_debs(lock: Lock, *, store: Store, mirrors: Mirrors, story: Story) -> dict[str, Path]:

@@ -41,14 +41,23 @@ class DebianSet:
     packages: tuple[DebianPackage, ...]
 
 
-def resolve(
-    base: DebianBase, *, build: Sequence[str], runtime: Sequence[str], mirror: DebianMirror, file: str
-) -> DebianSet:
-    """Ask apt for the minimal base of a suite and for what each stage adds to it.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stage:
+    """What a stage adds: its apt list, and what its base has installed, None for the bootstrapped one."""
 
-    `file` is the recipe, for messages. Raises `RecipeError` for a package the suite does not have and
-    `EngineError` when the mirror cannot be read.
+    apt: Sequence[str]
+    installed: Sequence[DebianPackage] | None = None
+
+
+def resolve(
+    base: DebianBase, *, build: Stage | None, runtime: Stage | None, mirror: DebianMirror, file: str
+) -> DebianSet:
+    """Ask apt for the minimal base of a suite, where a stage starts from it, and for what each stage adds.
+
+    A stage that is None adds nothing from this suite. `file` is the recipe, for messages. Raises `RecipeError`
+    for a package the suite does not have and `EngineError` when the mirror cannot be read.
     """
+    stages = {name: stage for name, stage in (("build", build), ("runtime", runtime)) if stage is not None}
     with _private_apt(base, mirror) as apt:
         stanzas = _available(apt)
         minimal = sorted(
@@ -56,41 +65,72 @@ def resolve(
         )
         if not minimal:
             raise EngineError(f"the Debian mirror {mirror.url} has no packages for suite {base.suite!r}")
-        wanted = {"base": [*minimal, "apt"], "build": build, "runtime": runtime}
-        chosen: dict[str, set[str]] = {}
-        found: dict[str, tuple[str, str]] = {}
-        for stage, names in wanted.items():
-            for name in names:
-                if name not in stanzas and not _is_virtual(name, stanzas):
+        bootstrapped = any(stage.installed is None for stage in stages.values())
+        chosen: dict[str, dict[str, str]] = {"base": {}, "build": {}, "runtime": {}}
+        if bootstrapped:
+            chosen["base"] = dict(_closure(apt, [*minimal, "apt"], file=file, stage="base"))
+        for name, stage in stages.items():
+            for package in stage.apt:
+                if package not in stanzas and not _is_virtual(package, stanzas):
                     raise RecipeError(
-                        f"{file}: base.{stage}.apt: Debian {base.suite} has no package {name!r}",
-                        hint=f"apt-cache search {name}",
+                        f"{file}: base.{name}.apt: Debian {base.suite} has no package {package!r}",
+                        hint=f"apt-cache search {package}",
                     )
-            together = [*wanted["base"], *names]
-            chosen[stage] = set()
-            for package, path in _closure(apt, together, file=file, stage=stage):
-                chosen[stage].add(package)
-                found[package] = (package, path)
+            _pretend_installed(apt, stage.installed or (), stanzas)
+            names = [*stage.apt] if stage.installed is not None else [*minimal, "apt", *stage.apt]
+            if names:
+                chosen[name] = dict(_closure(apt, names, file=file, stage=name))
+        paths = {path for found in chosen.values() for path in found.items()}
         packages = []
-        for package, (_, path) in sorted(found.items()):
+        for package, path in sorted(paths):
             stanza = stanzas[package]
             if stanza["Filename"] != path:
                 raise EngineError(f"the Debian mirror {mirror.url} names two files for {package}")
-            packages.append(
+            packages += [
                 DebianPackage(
                     name=package, version=stanza["Version"], file=path, size=int(stanza["Size"]),
-                    sha256=stanza["SHA256"], stage=_stage_of(package, chosen),
+                    sha256=stanza["SHA256"], stage=where,
                 )
-            )  # fmt: skip
+                for where in _stages_of(package, chosen, stages)
+            ]  # fmt: skip
         return DebianSet(epoch=_published(apt), packages=tuple(packages))
 
 
-def _stage_of(package: str, chosen: Mapping[str, set[str]]) -> Literal["base", "build", "runtime", "both"]:
+def _stages_of(
+    package: str, chosen: Mapping[str, Mapping[str, str]], stages: Mapping[str, Stage]
+) -> Iterator[Literal["base", "build", "runtime", "both"]]:
+    """Yield where a package is installed; a stage that starts from the bootstrapped base has what that has."""
+    adds = {
+        name
+        for name, stage in stages.items()
+        if package in chosen[name] and not (stage.installed is None and package in chosen["base"])
+    }
     if package in chosen["base"]:
-        return "base"
-    if package not in chosen["runtime"]:
-        return "build"
-    return "both" if package in chosen["build"] else "runtime"
+        yield "base"
+    if adds == {"build", "runtime"}:
+        yield "both"
+    elif "runtime" in adds:
+        yield "runtime"
+    elif "build" in adds:
+        yield "build"
+
+
+def _pretend_installed(
+    apt: Path, packages: Sequence[DebianPackage], stanzas: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Tell apt that these packages are installed; what they depend on is too, so it is not told."""
+    texts = []
+    for package in packages:
+        stanza = stanzas.get(package.name, {})
+        architecture = Path(package.file).stem.rpartition("_")[2]
+        lines = [
+            f"Package: {package.name}", "Status: install ok installed", f"Version: {package.version}",
+            f"Architecture: {architecture}", "Maintainer: nobody", "Description: installed",
+        ]  # fmt: skip
+        kept = ("Provides", "Multi-Arch", "Essential", "Priority", "Conflicts", "Breaks", "Replaces")
+        lines += [f"{key}: {stanza[key]}" for key in kept if key in stanza]
+        texts.append("\n".join(lines) + "\n")
+    (apt / "status").write_text("\n".join(texts))
 
 
 @contextmanager

@@ -7,24 +7,31 @@ never by the address they happened to be fetched from.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import tomli
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from packaging.utils import canonicalize_name
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from builder.errors import LockError
-from builder.recipe import Component, Recipe, Sha256, type_tuple
+from builder.recipe import BUILD_SUFFIX, Base, Commit, Component, Recipe, Sha256, Source, type_tuple
 
-SCHEMA = 1
+SCHEMA: Literal[1] = 1
 DEPENDENCIES = "dependencies"  # the layer of every resolved distribution that is not a component of its own
+DEFAULT_INDEX = "default"  # how the lock writes the client's own index
 
 
 class _Table(BaseModel):
     model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, alias_generator=lambda name: name.rstrip("_").replace("_", "-")
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=lambda name: name.rstrip("_").replace("_", "-"),
+        populate_by_name=True,
     )
 
 
@@ -39,22 +46,76 @@ class DebianPackage(_Table):
     stage: Literal["base", "build", "runtime", "both"]
 
 
+def _named_index(value: object) -> object:
+    return None if value == DEFAULT_INDEX else value
+
+
+IndexName = Annotated[str | None, BeforeValidator(_named_index)]
+
+
 class PythonFile(_Table):
-    """One wheel of the resolved set. `index` is the recipe's address of its index, None for the default."""
+    """One file of the resolved set. `index` is the recipe's address of its index, None for the client's default.
+
+    The layer `NAME.build` is what component NAME is built with; it is in no image.
+    """
 
     project: str
     version: str
     file: str
     size: int | None = None
     sha256: Sha256
-    index: str | None = None
     layer: str
+    index_kind: Literal["simple", "flat"] = "simple"
+    index: IndexName = None
+
+
+class LockedSubmodule(_Table):
+    """A repository inside a git source: its path in the tree, its address, its commit."""
+
+    path: str
+    url: str
+    commit: Commit
 
 
 class LockedSource(_Table):
-    """The tree of a source: sha256 over names, modes and contents."""
+    """The content of a source: a tree, or the file it is unpacked from.
 
-    tree: Sha256
+    `tree` is the sha256 over names, modes and contents of a path, or git's id of the tree of `commit`. An sdist
+    and an archive have `size` and `sha256`, an sdist its `file` and the `index` that lists it as well.
+    """
+
+    tree: Annotated[str, Field(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")] | None = None
+    commit: Commit | None = None
+    submodule: Annotated[tuple[LockedSubmodule, ...], type_tuple] = ()
+    file: str | None = None
+    size: int | None = None
+    sha256: Sha256 | None = None
+    index_kind: Literal["simple", "flat"] = "simple"
+    index: IndexName = None
+
+    @property
+    def content(self) -> object:
+        """What says which bytes it has, as a value for JSON."""
+        if self.commit is not None:
+            return [self.commit, self.tree, [[module.path, module.commit] for module in self.submodule]]
+        return self.tree or self.sha256
+
+
+class LockedBase(_Table):
+    """What an image that this one is built on had when the lock was made, as the hash of `provided`."""
+
+    provides: Sha256
+
+
+class LockedInventory(_Table):
+    """What the engine compiles while it serves, in short: call sites per kind, and what they need."""
+
+    sites: dict[str, int] = {}
+    headers: Annotated[tuple[str, ...], type_tuple] = ()
+    cuda_headers: int = 0
+    libraries: Annotated[tuple[str, ...], type_tuple] = ()
+    programs: Annotated[tuple[str, ...], type_tuple] = ()
+    unparsed: Annotated[tuple[str, ...], type_tuple] = ()
 
 
 class Lock(_Table):
@@ -65,6 +126,8 @@ class Lock(_Table):
     epoch: Annotated[int, Field(ge=0, description="Seconds since 1970: when the Debian suite was published.")]
     asked: dict[str, str]
     source: dict[str, LockedSource] = {}
+    base: dict[str, LockedBase] = {}
+    inventory: LockedInventory | None = None
     deb: Annotated[tuple[DebianPackage, ...], type_tuple] = ()
     python: Annotated[tuple[PythonFile, ...], type_tuple] = ()
 
@@ -77,25 +140,74 @@ class Lock(_Table):
         """Return the wheels of one layer."""
         return tuple(file for file in self.python if file.layer == layer)
 
+    @property
+    def served(self) -> tuple[PythonFile, ...]:
+        """The wheels that end up in the image."""
+        return tuple(file for file in self.python if not file.layer.endswith(BUILD_SUFFIX))
+
+
+def provided(recipe: Recipe, lock: Lock, below: Mapping[str, str]) -> dict[str, str]:
+    """Return what an image offers to one that is built on it: `deb NAME` and `python NAME`, by version.
+
+    `below` is what its own base offers.
+    """
+    debs = {f"deb {p.name}": p.version for p in lock.deb if p.stage != "build"}
+    own = {
+        f"python {canonicalize_name(component.distribution)}": component.version
+        for component in recipe.component
+        if component.distribution is not None
+    }
+    return dict(below) | debs | own | {f"python {f.project}": f.version for f in lock.served}
+
+
+def provided_hash(offered: Mapping[str, str]) -> str:
+    """Return the hash of what an image offers."""
+    return hashlib.sha256(canonical(offered)).hexdigest()
+
 
 def asked(recipe: Recipe) -> dict[str, str]:
     """Return what a recipe asks its lock for, by key path, each value as canonical JSON."""
     wanted: dict[str, object] = {"python": recipe.python, "forbid": sorted(recipe.forbid)}
-    for stage in ("build", "runtime"):
-        base = recipe.base.build if stage == "build" else recipe.base.runtime
-        if base.debian is not None:
-            wanted[f"base.{stage}.debian"] = base.debian.model_dump(by_alias=True)
-        wanted[f"base.{stage}.apt"] = sorted(base.apt)
+    for stage, base in (("build", recipe.base.build), ("runtime", recipe.base.runtime)):
+        wanted |= _base(stage, base)
     for component in recipe.component:
         wanted[f"component.{component.name}"] = _component(component)
     for name, source in recipe.source.items():
-        wanted[f"source.{name}"] = source.model_dump(by_alias=True)
+        wanted[f"source.{name}"] = _source(source)
     return {key: json.dumps(value, sort_keys=True) for key, value in sorted(wanted.items())}
 
 
+def _base(stage: str, base: Base) -> dict[str, object]:
+    wanted: dict[str, object] = {f"base.{stage}.apt": sorted(base.apt)}
+    if base.debian is not None:
+        wanted[f"base.{stage}.debian"] = base.debian.model_dump(by_alias=True)
+    if base.recipe is not None:
+        wanted[f"base.{stage}.recipe"] = base.recipe
+    return wanted
+
+
+# What a component's share of the lock depends on. `gfx`, `build-env` and commands change bytes, not the lock.
+_ASKED = {
+    "wheel", "source", "apt", "base", "version", "index", "extras", "requires", "requires_files", "subdirectory",
+    "build_requires", "needs",
+}  # fmt: skip
+
+
 def _component(component: Component) -> dict[str, object]:
-    keys = {"wheel", "source", "apt", "version", "index", "requires"}
-    return component.model_dump(by_alias=True, include=keys, exclude_none=True, mode="json")
+    table = component.model_dump(by_alias=True, include=_ASKED, exclude_none=True, mode="json")
+    wanted = {key: value for key, value in table.items() if value != [] or key == "requires"}
+    if component.index is not None:
+        wanted["index"] = component.index.url if component.index.kind == "simple" else table["index"]
+    if component.is_python_build:
+        wanted["python"] = True
+    return wanted
+
+
+def _source(source: Source) -> dict[str, object]:
+    table = source.model_dump(by_alias=True, exclude_none=True, mode="json")
+    if source.git is None:
+        del table["submodules"]
+    return table
 
 
 def differences(recipe: Recipe, lock: Lock) -> tuple[str, ...]:
@@ -111,6 +223,19 @@ def differences(recipe: Recipe, lock: Lock) -> tuple[str, ...]:
 def dump_lock(lock: Lock) -> str:
     """Return the lock as TOML; the same lock gives the same text."""
     table = lock.model_dump(by_alias=True, exclude_none=True, mode="json")
+    for file in table["python"]:
+        file.setdefault("index", DEFAULT_INDEX)
+        if file["index-kind"] == "simple":
+            del file["index-kind"]
+    for name, source in table["source"].items():
+        if not source["submodule"]:
+            del source["submodule"]
+        if lock.source[name].file is not None:
+            source.setdefault("index", DEFAULT_INDEX)
+        if source["index-kind"] == "simple":
+            del source["index-kind"]
+    if not table["base"]:
+        del table["base"]
     return (
         "# Written by `rocm-images lock`; do not edit. What the recipe leaves open, by content.\n\n"
         + tomli_w.dumps(table)
@@ -131,14 +256,24 @@ def parse_lock(text: str, *, file: str) -> Lock:
         raise LockError(f"{file}: not a lock this version can read", details=details, hint=remedy) from error
 
 
-def require_fit(recipe: Recipe, lock: Lock, *, file: str) -> None:
-    """Raise `LockError` with every difference when `lock` was made for another recipe."""
+def require_fit(
+    recipe: Recipe, lock: Lock, *, file: str, offered: Mapping[str, Mapping[str, str]] | None = None
+) -> None:
+    """Raise `LockError` with every difference when `lock` was made for another recipe, or on another base.
+
+    `offered` is what each image that this one is built on offers, as `provided` returns it.
+    """
     found = differences(recipe, lock)
+    remedy = f"rocm-images lock {recipe.name}"
     if found:
-        raise LockError(
-            f"{file}: made for another recipe than the one beside it", details=found,
-            hint=f"rocm-images lock {recipe.name}",
-        )  # fmt: skip
+        raise LockError(f"{file}: made for another recipe than the one beside it", details=found, hint=remedy)
+    for name, packages in (offered or {}).items():
+        now, then = provided_hash(packages), lock.base[name].provides if name in lock.base else "nothing"
+        if now != then:
+            raise LockError(
+                f"{file}: base.{name}: the packages of that image changed since this lock was made",
+                details=(f"locked {then}", f"now    {now}"), hint=remedy,
+            )  # fmt: skip
 
 
 def canonical(table: Mapping[str, object]) -> bytes:

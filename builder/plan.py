@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from builder.lockfile import DEPENDENCIES, Lock, canonical
-from builder.recipe import Recipe
+from builder.recipe import BUILD_SUFFIX, Base, Component, Recipe
+from builder.whatchanged import changes
 
 BUILD_FORMAT = 1  # raised when the same inputs would be made into other bytes
+# What else of a component changes its bytes. It is named apart, because most components have none of it.
+_MORE = ("base", "subdirectory", "build_env", "needs", "gfx")
 _FINGERPRINTED = ("torch", "triton", "aiter", "amd-aiter")
 
 
@@ -57,37 +61,76 @@ class Known:
     passed: bool
 
 
-def content_inputs(recipe: Recipe, lock: Lock, tooling: Tooling) -> dict[str, str]:
-    """Return everything that can change the image's bytes, by name."""
+def content_inputs(
+    recipe: Recipe, lock: Lock, tooling: Tooling, *, below: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return everything that can change the image's bytes, by name.
+
+    `below` has the content keys of the images that this one is built on.
+    """
     inputs: dict[str, object] = {
         "format": BUILD_FORMAT,
-        "uv": tooling.uv,
         "epoch": lock.epoch,
         "name": recipe.name,
         "gfx": list(recipe.gfx),
         "python": recipe.python,
         "engine": recipe.engine,
     }
-    inputs |= {f"step.{name}": digest for name, digest in tooling.steps.items()}
+    used = steps(recipe, lock)
+    if "install-wheels" in used:
+        inputs["uv"] = tooling.uv
+    inputs |= {f"step.{name}": digest for name, digest in tooling.steps.items() if name in used}
     for stage, base in (("build", recipe.base.build), ("runtime", recipe.base.runtime)):
         inputs[f"base.{stage}"] = base.image or (base.debian and base.debian.model_dump(by_alias=True))
         inputs[f"base.{stage}.env"] = base.env
-        if base.image is not None:
+        if base.recipe is not None:
+            inputs[f"base.{stage}"] = {"recipe": base.recipe, "content-key": (below or {}).get(base.recipe)}
+        if floats(base, lock, stage):
             inputs[f"base.{stage}.apt"] = sorted(base.apt)
+    counted = Counter(package.name for package in lock.deb)
     for package in lock.deb:
-        inputs[f"deb.{package.name}"] = [package.version, package.sha256, package.stage]
+        # A package is in the lock twice where the stages start from different bases and both get it.
+        key = f"deb.{package.name}" + (f".{package.stage}" if counted[package.name] > 1 else "")
+        inputs[key] = [package.version, package.sha256, package.stage]
     for file in lock.python:
-        inputs[f"wheel.{file.project}"] = [file.version, file.sha256, file.layer]
+        built_with = file.layer.endswith(BUILD_SUFFIX)
+        key = f"wheel.{file.layer}.{file.project}" if built_with else f"wheel.{file.project}"
+        inputs[key] = [file.version, file.sha256, file.layer]
     for name, source in lock.source.items():
-        inputs[f"source.{name}"] = source.tree
+        inputs[f"source.{name}"] = source.content
     for place, component in enumerate(recipe.component):
         inputs[f"component.{component.name}"] = [
             place, component.version, component.wheel, component.source, component.apt,
             list(component.build),
         ]  # fmt: skip
+        if more := _more(component):
+            inputs[f"component.{component.name}.more"] = more
     for key, value in recipe.image.model_dump(by_alias=True, mode="json").items():
         inputs[f"image.{key}"] = value
     return {key: json.dumps(value, sort_keys=True) for key, value in sorted(inputs.items())}
+
+
+def _more(component: Component) -> dict[str, object]:
+    return {key: value for key in _MORE if (value := getattr(component, key))}
+
+
+def floats(base: Base, lock: Lock, stage: str) -> bool:
+    """Whether a stage takes packages from an archive that nothing pins: the lock has none of them."""
+    return bool(base.apt) and base.debian is None and not any(p.stage in (stage, "both") for p in lock.deb)
+
+
+def steps(recipe: Recipe, lock: Lock) -> frozenset[str]:
+    """Return the build steps of this program that make an image."""
+    used = {"layout", "make-user" if recipe.base.runtime.recipe is None else "adopt-user"}
+    if lock.deb:
+        used.add("install-debs")
+    if any(component.build for component in recipe.component):
+        used.add("build-source")
+    if any(component.is_python_build for component in recipe.component):
+        used.add("build-wheel")
+    if lock.python or "build-wheel" in used:
+        used.add("install-wheels")
+    return frozenset(used)
 
 
 def content_key(inputs: Mapping[str, str]) -> str:
@@ -105,37 +148,32 @@ def test_key(recipe: Recipe, tests: str) -> str:
     return hashlib.sha256(canonical(table)).hexdigest()
 
 
-def fingerprint(recipe: Recipe, lock: Lock) -> str:
+def fingerprint(recipe: Recipe, lock: Lock, *, below: str | None = None) -> str:
     """Return the engine fingerprint, 16 hex digits: a cached KV page is valid exactly as long as this stays.
 
     It covers the engine's source and torch, Triton and AITER, by content where they are files of their own and by
-    version where the distribution brings them; not the base, the contract or the documents.
+    version where the distribution brings them; not the base, the contract or the documents. Of an image that this
+    one is built on, `below`, its fingerprint, counts as a whole.
     """
     packages = {package.name: package.version for package in lock.deb}
-    parts: dict[str, object] = {}
+    parts: dict[str, object] = {} if below is None else {"base": below}
     for component in recipe.component:
         if component.name != recipe.engine and component.name not in _FINGERPRINTED:
             continue
         if component.wheel is not None:
             parts[component.name] = [file.sha256 for file in lock.wheels(component.name)]
         elif component.source is not None:
-            parts[component.name] = [lock.source[component.source].tree, list(component.build)]
+            more = _more(component)
+            built_with = [file.sha256 for file in lock.wheels(component.name + BUILD_SUFFIX)]
+            parts[component.name] = [
+                lock.source[component.source].content, list(component.build),
+                *([more] if more else []), *([built_with] if built_with else []),
+            ]  # fmt: skip
+        elif component.base is not None:
+            parts[component.name] = [component.version, recipe.base.runtime.image]
         else:
             parts[component.name] = packages.get(component.apt or "", component.version)
     return hashlib.sha256(canonical(parts)).hexdigest()[:16]
-
-
-def changes(new: Mapping[str, str], old: Mapping[str, str]) -> tuple[str, ...]:
-    """Return, in words, which inputs differ between two tables of inputs."""
-    told = []
-    for key in sorted(new.keys() | old.keys()):
-        if key not in old:
-            told.append(f"{key} is new")
-        elif key not in new:
-            told.append(f"{key} is gone")
-        elif new[key] != old[key]:
-            told.append(f"{key} changed from {_short(old[key])} to {_short(new[key])}")
-    return tuple(told)
 
 
 def decide(
@@ -171,7 +209,7 @@ def decide(
     elif published is None:
         action, reasons = Action.BUILD, ("built and tested before, but the registry does not hold it",)
     else:
-        action, reasons = Action.SKIP, (f"{known.digest} is published and tested, and no input changed",)
+        action, reasons = Action.SKIP, (f"{known.digest} is there and tested, and no input changed",)
     return Plan(
         image=recipe.name, content_key=key, fingerprint=fingerprint(recipe, lock), action=action, reasons=reasons
     )
@@ -180,8 +218,4 @@ def decide(
 def layers(recipe: Recipe, lock: Lock) -> tuple[str, ...]:
     """Return the names of the component layers, in the order they are stacked."""
     shared = (DEPENDENCIES,) if lock.wheels(DEPENDENCIES) else ()
-    return shared + tuple(component.name for component in recipe.component if component.apt is None)
-
-
-def _short(value: str) -> str:
-    return value if len(value) <= 80 else f"{value[:77]}..."
+    return shared + tuple(component.name for component in recipe.component if component.is_layer)

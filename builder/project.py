@@ -6,22 +6,50 @@ import hashlib
 import importlib.metadata
 import importlib.resources
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from builder import lockfile, plan, record, render
 from builder.errors import LockError, RecipeError
-from builder.lockfile import Lock
+from builder.lockfile import DebianPackage, Lock
 from builder.plan import Tooling
-from builder.recipe import Recipe, parse_recipe
+from builder.recipe import DebianBase, Recipe, parse_recipe
 from builder.workspace import Workspace
 
 LOCAL = "rocm-images.local"  # images that are built but not published; no registry has this name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Below:
+    """An image that another one is built on: its recipe and lock, and what it offers.
+
+    `offered` is as `lockfile.provided` returns it. `debian` is the suite at the very bottom and `packages` are all
+    that are installed, both only where the image is Debian all the way down.
+    """
+
+    recipe: Recipe
+    lock: Lock
+    offered: Mapping[str, str]
+    debian: DebianBase | None
+    packages: tuple[DebianPackage, ...]
+
+    @property
+    def distributions(self) -> dict[str, str]:
+        """The Python distributions it has, by version."""
+        return {
+            key.removeprefix("python "): version
+            for key, version in self.offered.items()
+            if key.startswith("python ")
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Prepared:
-    """A recipe with the lock that fits it, and what follows from both without any effect."""
+    """A recipe with the lock that fits it, and what follows from both without any effect.
+
+    `below` are the images of this project that its stages start from.
+    """
 
     recipe: Recipe
     lock: Lock
@@ -30,6 +58,7 @@ class Prepared:
     content_key: str
     test_key: str
     fingerprint: str
+    below: Mapping[str, Prepared]
 
     @property
     def tag(self) -> str:
@@ -43,12 +72,18 @@ class Prepared:
 
     def rendered(self) -> render.Rendered:
         """Return the Dockerfile."""
-        return render.render(self.recipe, self.lock, content_key=self.content_key, fingerprint=self.fingerprint)
+        base = self.below.get(self.recipe.base.runtime.recipe or "")
+        return render.render(
+            self.recipe, self.lock, content_key=self.content_key, fingerprint=self.fingerprint,
+            below=base.recipe if base is not None else None,
+        )  # fmt: skip
 
 
 # The programs that run in build stages. Each has a folder of the context, so that a change reruns its steps alone.
 STEPS = {
+    "adopt-user": ("adopt-user.sh", "make-user.sh", "settle.sh"),
     "build-source": ("build-source.sh", "settle.sh"),
+    "build-wheel": ("build_wheel.py",),
     "install-debs": ("install-debs.sh", "settle.sh"),
     "install-wheels": ("install_wheels.py",),
     "layout": ("layout.sh",),
@@ -102,19 +137,92 @@ def load_lock(workspace: Workspace, recipe: Recipe) -> tuple[Lock, str]:
     except FileNotFoundError as missing:
         raise LockError(f"{file}: the recipe was never locked", hint=remedy) from missing
     lock = lockfile.parse_lock(text, file=file)
-    lockfile.require_fit(recipe, lock, file=file)
+    offered = {name: each.offered for name, each in images_below(workspace, recipe).items()}
+    lockfile.require_fit(recipe, lock, file=file, offered=offered)
     return lock, hashlib.sha256(text.encode()).hexdigest()
+
+
+def images_below(workspace: Workspace, recipe: Recipe) -> dict[str, Below]:
+    """Return the images of this project that the stages of a recipe start from, by name.
+
+    Raises `RecipeError` for one that is not there and for a circle, `LockError` for one whose lock does not fit.
+    """
+    require_no_circle(workspace, recipe)
+    found = {}
+    for name in recipe.bases:
+        base = load_recipe(workspace, name)
+        lock, _ = load_lock(workspace, base)
+        under = images_below(workspace, base).get(base.base.runtime.recipe or "")
+        suite = under.debian if under is not None else base.base.runtime.debian
+        packages = {p.name: p for p in under.packages} if under is not None else {}
+        packages |= {p.name: p for p in lock.deb if p.stage != "build"}
+        found[name] = Below(
+            recipe=base, lock=lock, debian=suite, packages=tuple(packages.values()) if suite is not None else (),
+            offered=lockfile.provided(base, lock, under.offered if under is not None else {}),
+        )  # fmt: skip
+    return found
+
+
+def require_no_circle(workspace: Workspace, recipe: Recipe, path: Sequence[str] = ()) -> None:
+    """Raise `RecipeError` when an image is, over others, built on itself, naming the circle."""
+    here = (*path, recipe.name)
+    for name, stage in recipe.bases.items():
+        if name in here:
+            circle = " -> ".join((*here[here.index(name) :], name))
+            raise RecipeError(f"images/{recipe.name}/recipe.toml: base.{stage}.recipe: a circle: {circle}")
+        if not workspace.recipe(name).is_file():
+            known = ", ".join(names(workspace))
+            raise RecipeError(
+                f"images/{recipe.name}/recipe.toml: base.{stage}.recipe: there is no image called {name!r}; "
+                f"known: {known}",
+                hint="rocm-images list",
+            )
+        require_no_circle(workspace, load_recipe(workspace, name), here)
+
+
+def in_order(workspace: Workspace, chosen: Sequence[str]) -> tuple[str, ...]:
+    """Return images so that each comes after those it is built on, otherwise as given. Raises `RecipeError`."""
+    ordered: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        recipe = load_recipe(workspace, name)
+        require_no_circle(workspace, recipe)
+        for base in recipe.bases:
+            visit(base)
+        if name in chosen:
+            ordered[name] = None
+
+    for name in chosen:
+        visit(name)
+    return tuple(ordered)
 
 
 def prepare(workspace: Workspace, name: str) -> Prepared:
     """Read an image's recipe and lock and derive its keys."""
     recipe = load_recipe(workspace, name)
     lock, lock_hash = load_lock(workspace, recipe)
-    inputs = plan.content_inputs(recipe, lock, tooling())
+    below = {base: prepare(workspace, base) for base in recipe.bases}
+    inputs = plan.content_inputs(
+        recipe, lock, tooling(), below={base: each.content_key for base, each in below.items()}
+    )
+    runtime = below.get(recipe.base.runtime.recipe or "")
+    _check_user(recipe, runtime.recipe if runtime is not None else None)
     return Prepared(
         recipe=recipe, lock=lock, lock_hash=lock_hash, inputs=inputs, content_key=plan.content_key(inputs),
-        test_key=plan.test_key(recipe, _tests_hash(workspace, name)), fingerprint=plan.fingerprint(recipe, lock),
+        test_key=plan.test_key(recipe, _tests_hash(workspace, name)), below=below,
+        fingerprint=plan.fingerprint(recipe, lock, below=runtime.fingerprint if runtime is not None else None),
     )  # fmt: skip
+
+
+def _check_user(recipe: Recipe, base: Recipe | None) -> None:
+    """Refuse a user that is half the base's: the same name with another id, or the other way round."""
+    if base is None or (recipe.image.user == base.image.user) == (recipe.image.uid == base.image.uid):
+        return
+    raise RecipeError(
+        f"images/{recipe.name}/recipe.toml: image.user: image {base.name} has user {base.image.user!r} with uid "
+        f"{base.image.uid}, this one has {recipe.image.user!r} with uid {recipe.image.uid}",
+        hint="use the base's user, or another name with another uid",
+    )
 
 
 def _tests_hash(workspace: Workspace, name: str) -> str:
@@ -140,6 +248,18 @@ def tree_hash(folder: Path) -> str:
             content = hashlib.sha256(path.read_bytes()).hexdigest()
             digest.update(f"{path.relative_to(folder).as_posix()}\0{mode}\0{content}\n".encode())
     return digest.hexdigest()
+
+
+def plan_offline(workspace: Workspace, prepared: Prepared) -> plan.Plan:
+    """Say what has to be done for an image, by the record of its last build here alone.
+
+    Whether an engine or a registry still holds what was built is not asked.
+    """
+    last = known(workspace, prepared.recipe.name)
+    return plan.decide(
+        prepared.recipe, prepared.lock, inputs=prepared.inputs, tests=prepared.test_key, known=last,
+        published=last.digest if last is not None and last.content_key == prepared.content_key else None,
+    )  # fmt: skip
 
 
 def known(workspace: Workspace, name: str) -> plan.Known | None:

@@ -66,7 +66,7 @@ def pin(
         "gfx": list(recipe.gfx),
         "python": recipe.python,
         "bases": {
-            stage: base.image or f"debian {base.debian.suite if base.debian else ''}"
+            stage: base.image or base.recipe or f"debian {base.debian.suite if base.debian else ''}"
             for stage, base in (("build", recipe.base.build), ("runtime", recipe.base.runtime))
         },
         "components": [component_entry(component, lock) for component in recipe.component],

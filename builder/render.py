@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
 from builder.lockfile import Lock
-from builder.plan import layers
-from builder.recipe import Base, Component, Recipe
+from builder.plan import floats, layers
+from builder.recipe import BUILD_SUFFIX, Base, Component, Recipe
 
 LABEL = "rocm-images"
 _HEADER = """\
@@ -30,8 +31,13 @@ class Rendered:
     owners: tuple[str, ...]
 
 
-def render(recipe: Recipe, lock: Lock, *, content_key: str, fingerprint: str) -> Rendered:
-    """Return the Dockerfile of an image. It starts from the named contexts `base-build` and `base-runtime`."""
+def render(
+    recipe: Recipe, lock: Lock, *, content_key: str, fingerprint: str, below: Recipe | None = None
+) -> Rendered:
+    """Return the Dockerfile of an image. It starts from the named contexts `base-build` and `base-runtime`.
+
+    `below` is the recipe of the image that its runtime stage is built on.
+    """
     epoch = str(lock.epoch)
     stacked = layers(recipe, lock)
     blocks = [
@@ -40,39 +46,56 @@ def render(recipe: Recipe, lock: Lock, *, content_key: str, fingerprint: str) ->
         _base_stage("build", "base-build", recipe.base.build, lock, "build", epoch, env=True),
     ]
     by_name = {component.name: component for component in recipe.component}
-    for layer in stacked:
+    for layer in _by_need(stacked, by_name):
         component = by_name.get(layer)
-        if component is not None and component.source is not None:
+        if component is not None and component.is_python_build:
+            blocks += [_build_stage(component, recipe, lock, epoch), _built_wheel_stage(component, epoch)]
+        elif component is not None and component.source is not None:
             blocks.append(_source_stage(component, recipe, epoch))
         else:
             blocks.append(_wheel_stage(layer, epoch))
     blocks.append(_layout_stage(stacked, epoch))
-    blocks.append(_image_stage(recipe, lock, stacked, epoch, content_key, fingerprint))
+    blocks.append(_image_stage(recipe, stacked, epoch, content_key, fingerprint, below))
     owners = (["packages"] if _adds_packages(recipe.base.runtime, lock, "runtime") else []) + ["user", "workdir"]
     return Rendered(dockerfile="\n".join(blocks), owners=(*owners, *stacked, "manifest"))
 
 
+def _by_need(stacked: Iterable[str], by_name: Mapping[str, Component]) -> tuple[str, ...]:
+    """Return the layers so that each comes after those it is built with: a stage copies from earlier ones."""
+    ordered: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        for need in by_name[name].needs if name in by_name else ():
+            if by_name[need].is_layer:
+                visit(need)
+        ordered[name] = None
+
+    for layer in stacked:
+        visit(layer)
+    return tuple(ordered)
+
+
+def _locked_packages(base: Base, lock: Lock, stage: str) -> bool:
+    return base.image is None and bool(lock.packages("runtime" if stage == "runtime" else "build"))
+
+
 def _adds_packages(base: Base, lock: Lock, stage: str) -> bool:
-    return bool(lock.packages("runtime" if stage == "runtime" else "build") if base.debian else base.apt)
+    return _locked_packages(base, lock, stage) or floats(base, lock, stage)
 
 
 def _base_stage(name: str, context: str, base: Base, lock: Lock, stage: str, epoch: str, *, env: bool) -> str:
-    origin = base.image or f"Debian {base.debian.suite if base.debian else ''}, made of the locked packages"
+    debian = f"Debian {base.debian.suite if base.debian else ''}, made of the locked packages"
+    origin = base.image or (f"the image {base.recipe} of this project" if base.recipe else debian)
     lines = [f"# {origin}", "# hadolint ignore=DL3006", f"FROM {context} AS {name}"]
+    if base.recipe is not None:
+        lines.append("USER 0:0")
     if env and base.env:
         lines.append(_env(base.env))
-    if _adds_packages(base, lock, stage):
-        if base.debian is not None:
-            lines.append(
-                _run(
-                    (("debs/" + stage, "/mnt"), ("tools/install-debs", "/media")),
-                    "sh",
-                    "/media/install-debs.sh",
-                    epoch,
-                )
-            )
-        else:
-            lines.append(_floating_packages(base))
+    if _locked_packages(base, lock, stage):
+        mounts = (("debs/" + stage, "/mnt"), ("tools/install-debs", "/media"))
+        lines.append(_run(mounts, "sh", "/media/install-debs.sh", epoch))
+    elif floats(base, lock, stage):
+        lines.append(_floating_packages(base))
     return "\n".join(lines) + "\n"
 
 
@@ -96,13 +119,48 @@ def _wheel_stage(layer: str, epoch: str) -> str:
 
 def _source_stage(component: Component, recipe: Recipe, epoch: str) -> str:
     mounts = ((f"sources/{component.source}", "/mnt"), ("tools/build-source", "/media"))
-    commands = [_command(command, recipe) for command in component.build]
-    step = _run(mounts, "sh", "/media/build-source.sh", epoch, *commands)
-    return f"FROM build AS component-{component.name}\n{step}\n"
+    commands = [_command(command, component, recipe) for command in component.build]
+    step = _run(mounts, *_build_env(component, recipe), "sh", "/media/build-source.sh", epoch, *commands)
+    return "\n".join([f"FROM build AS component-{component.name}", *_needed(component, recipe), step]) + "\n"
 
 
-def _command(command: str, recipe: Recipe) -> str:
-    flags = " ".join(f"--offload-arch={target}" for target in recipe.gfx)
+def _build_stage(component: Component, recipe: Recipe, lock: Lock, epoch: str) -> str:
+    """Build a wheel, with what only this build needs."""
+    mounts = [(f"sources/{component.source}", "/mnt"), ("tools/build-wheel", "/media")]
+    layer = component.name + BUILD_SUFFIX
+    if lock.wheels(layer):
+        mounts.append((f"wheels/{layer}", "/srv"))
+    step = _run(
+        mounts, *_build_env(component, recipe), "python3", "/media/build_wheel.py", epoch, component.name,
+        component.version, component.subdirectory or ".",
+    )  # fmt: skip
+    return "\n".join([f"FROM build AS wheel-{component.name}", *_needed(component, recipe), step]) + "\n"
+
+
+def _built_wheel_stage(component: Component, epoch: str) -> str:
+    lines = [
+        f"FROM build AS component-{component.name}",
+        "RUN --network=none \\",
+        f"  --mount=type=bind,from=wheel-{component.name},source=/out,target=/mnt \\",
+        "  --mount=type=bind,source=tools/install-wheels,target=/media \\",
+        f"  {_exec('python3', '/media/install_wheels.py', epoch)}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _needed(component: Component, recipe: Recipe) -> list[str]:
+    layers_of = {other.name: other.is_layer for other in recipe.component}
+    return [f"COPY --from=component-{need} /out/ /" for need in component.needs if layers_of[need]]
+
+
+def _build_env(component: Component, recipe: Recipe) -> list[str]:
+    targets = ";".join(component.gfx or recipe.gfx)
+    pairs = [f"{name}={value.replace('{gfx}', targets)}" for name, value in sorted(component.build_env.items())]
+    return ["env", *pairs] if pairs else []
+
+
+def _command(command: str, component: Component, recipe: Recipe) -> str:
+    flags = " ".join(f"--offload-arch={target}" for target in component.gfx or recipe.gfx)
     return command.replace("{destdir}", "/out").replace("{offload-arch}", flags)
 
 
@@ -123,12 +181,18 @@ def _layout_stage(stacked: Iterable[str], epoch: str) -> str:
 
 
 def _image_stage(
-    recipe: Recipe, lock: Lock, stacked: Iterable[str], epoch: str, content_key: str, fingerprint: str
+    recipe: Recipe,
+    stacked: Iterable[str],
+    epoch: str,
+    content_key: str,
+    fingerprint: str,
+    below: Recipe | None,
 ) -> str:
     image = recipe.image
     env = served_environment(recipe, fingerprint=fingerprint)
-    user = ("sh", "/media/make-user.sh", epoch, image.user, str(image.uid), env["HOME"], image.workdir)
-    lines = ["FROM runtime-packages", _run((("tools/make-user", "/media"),), *user, *image.writable)]
+    step = "make-user" if below is None else "adopt-user"
+    user = ("sh", f"/media/{step}.sh", epoch, image.user, str(image.uid), env["HOME"], image.workdir)
+    lines = ["FROM runtime-packages", _run(((f"tools/{step}", "/media"),), *user, *image.writable)]
     lines.append(f"WORKDIR {image.workdir}")
     stacked = tuple(stacked)
     lines += [f"COPY --link --from=component-{layer} /out/ /" for layer in stacked]
@@ -146,10 +210,10 @@ def _image_stage(
         f"{LABEL}.groups": ",".join(image.groups),
         f"{LABEL}.shm": image.shm or "",
     }
-    lines.append(_pairs("LABEL", {key: value for key, value in labels.items() if value}))
+    lines.append(_pairs("LABEL", {key: value for key, value in labels.items() if value or below}))
     lines += [f"EXPOSE {port}" for port in image.expose]
     lines.append(f"USER {image.uid}:{image.uid}")
-    if image.entrypoint:
+    if image.entrypoint or (below is not None and below.image.entrypoint):
         lines.append(f"ENTRYPOINT {json.dumps(list(image.entrypoint))}")
     lines.append(f"CMD {json.dumps(list(image.cmd))}" if image.cmd else 'CMD ["/bin/sh"]')
     return "\n".join(lines) + "\n"
@@ -175,10 +239,10 @@ def manifest(recipe: Recipe, lock: Lock, *, content_key: str, fingerprint: str) 
         "fingerprint": fingerprint,
         "gfx": list(recipe.gfx),
         "python": recipe.python,
-        "components": [component_entry(component, lock) for component in recipe.component],
+        "components": [_made_of(component, lock) for component in recipe.component],
         "distributions": {
             file.project: {"version": file.version, "file": file.file, "sha256": file.sha256, "layer": file.layer}
-            for file in lock.python
+            for file in lock.served
         },
         "packages": {p.name: p.version for p in lock.deb if p.stage != "build"},
         "contract": recipe.image.model_dump(by_alias=True, mode="json")
@@ -187,17 +251,29 @@ def manifest(recipe: Recipe, lock: Lock, *, content_key: str, fingerprint: str) 
 
 
 def component_entry(component: Component, lock: Lock) -> dict[str, object]:
-    """Return one component as records and manifests list it: version, kind, and what it was made of."""
+    """Return one component as records list it: version, kind, what it was made of, and where that is listed."""
+    index = {"index": component.index.url} if component.index is not None else {}
+    return _made_of(component, lock) | index
+
+
+def _made_of(component: Component, lock: Lock) -> dict[str, object]:
+    """Return one component as the image itself lists it: what does not change a byte of it is not in it."""
     entry: dict[str, object] = {"name": component.name, "version": component.version}
-    if component.wheel is not None:
-        files = lock.wheels(component.name)
-        entry |= {"wheel": files[0].file, "sha256": files[0].sha256} if files else {}
-        entry |= {"index": component.index} if component.index else {}
-    elif component.source is not None:
-        entry |= {"source": component.source, "tree": lock.source[component.source].tree}
-    else:
-        package = next((package for package in lock.deb if package.name == component.apt), None)
-        entry |= {"apt": component.apt, "package-version": package.version if package else None}
+    match component.kind:
+        case "wheel":
+            files = lock.wheels(component.name)
+            entry |= {"wheel": files[0].file, "sha256": files[0].sha256} if files else {}
+        case "source":
+            source = lock.source[component.source or ""]
+            facts = {"tree": source.tree, "commit": source.commit, "file": source.file, "sha256": source.sha256}
+            entry |= {"source": component.source} | {key: value for key, value in facts.items() if value}
+        case "apt":
+            package = next((package for package in lock.deb if package.name == component.apt), None)
+            entry |= {"apt": component.apt, "package-version": package.version if package else None}
+        case "base":
+            entry |= {"base": component.base}
+        case _:
+            assert_never(component.kind)
     return entry
 
 

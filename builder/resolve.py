@@ -1,98 +1,209 @@
-"""From a recipe to its lock: asks apt and uv what the recipe leaves open, and hashes what lies beside it."""
+"""From a recipe to its lock: asks apt, uv, repositories and indexes what the recipe leaves open."""
 
 from __future__ import annotations
 
-import fnmatch
 import re
 import tempfile
-import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
-import tomli
-import tomli_w
-from packaging.tags import Tag, compatible_tags, cpython_tags
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 
-from builder import debian, process
-from builder.errors import EngineError, LockError, RecipeError
-from builder.lockfile import DEPENDENCIES, SCHEMA, DebianPackage, Lock, LockedSource, PythonFile, asked
+from builder import debian, lockfile, project
+from builder.declared import runtime_requirements
+from builder.errors import LockError, RecipeError
+from builder.lockfile import DEPENDENCIES, SCHEMA, DebianPackage, Lock, LockedBase, LockedSource, PythonFile, asked
 from builder.mirrors import Mirrors
-from builder.project import tree_hash
-from builder.recipe import Component, Recipe
+from builder.pinned import PinnedTree, fetch_source
+from builder.project import Below
+from builder.recipe import BUILD_SUFFIX, Component, DebianBase, Recipe
+from builder.solve import Answer, Offer, Pin, Question, Solved, refuse_withdrawn, solve
 from builder.story import Story
+from builder.workspace import Workspace
 
-_NEWEST_GLIBC_OF_UV = 40  # the newest `manylinux_2_N` platform uv knows
-_OLDEST_GLIBC = 5
+DEBIAN = "debian"  # what `--update` calls the Debian packages
 _GLIBC_WITHOUT_LOCK = 28  # what an image base is assumed to have at least
 
 
 def make_lock(
     recipe: Recipe,
     *,
-    folder: Path,
+    workspace: Workspace,
     mirrors: Mirrors,
     story: Story,
     old: Lock | None = None,
     update: str | None = None,
 ) -> Lock:
-    """Resolve everything a recipe leaves open.
+    """Resolve everything a recipe leaves open, and write nothing.
 
-    `folder` is the recipe's. With `old` and `update`, only the component of that name (or 'debian') is resolved
-    anew, and every other version stays as locked.
+    With `update`, the name of a component or source or 'debian', only that is resolved anew, and everything else
+    stays as `old` has it. Raises `LockError` for a pin that does not hold, `RecipeError` for one that cannot.
     """
-    file = f"images/{folder.name}/recipe.toml"
-    keep_debian = old is not None and update not in (None, "debian")
-    keep_python = old is not None and update == "debian"
-    packages, epoch = (old.deb, old.epoch) if old is not None and keep_debian else ((), 0)
-    base = recipe.base.runtime.debian or recipe.base.build.debian
-    if base is not None and not keep_debian:
-        mirror = mirrors.debian_mirror()
-        if mirror.allow_expired:
-            story.warn(f"Release files that have expired are accepted from {mirror.url} ({mirror.origin})")
-        with story.step(f"resolving Debian {base.suite} packages from {mirror.url} ({mirror.origin})"):
-            wanted = {
-                stage: of.apt if of.debian is not None else ()
-                for stage, of in (("build", recipe.base.build), ("runtime", recipe.base.runtime))
-            }
-            found = debian.resolve(
-                base, build=wanted["build"], runtime=wanted["runtime"], mirror=mirror, file=file
+    where = f"images/{recipe.name}/recipe.toml"
+    below = project.images_below(workspace, recipe)
+    scope = _scope(recipe, old, update, below)
+    packages, epoch = _debian(recipe, below, scope, mirrors, story, where=where)
+    _check_versions(recipe, packages, below, where=where)
+    with tempfile.TemporaryDirectory(prefix="rocm-images-trees.") as place:
+        trees = {
+            name: fetch_source(
+                recipe, name, locked=scope.kept_source(name), into=Path(place) / name, workspace=workspace,
+                mirrors=mirrors, story=story,
             )
-        packages, epoch = found.packages, found.epoch
-        _check_apt_versions(recipe, packages, file=file)
-    glibc = _glibc({package.name: package.version for package in packages})
-    if old is not None and keep_python:
-        python = old.python
-    else:
-        pinned = {} if old is None or update is None else _kept(recipe, old, update)
-        with story.step(f"resolving the Python {recipe.python} set for glibc 2.{glibc}"):
-            python = resolve_python(recipe, glibc=glibc, mirrors=mirrors, pinned=pinned, file=file)
-    sources = {name: LockedSource(tree=tree_hash(folder / source.path)) for name, source in recipe.source.items()}
+            for name in sorted(recipe.source)
+            if not scope.keeps_python or name in scope.sources
+        }  # fmt: skip
+        sources = {
+            name: trees[name].locked if name in trees else scope.kept_source(name) or LockedSource()
+            for name in recipe.source
+        }
+        if scope.old is not None and scope.keeps_python:
+            python = scope.old.python
+        else:
+            asking = _Asking(recipe, below, packages, trees, scope, mirrors, story, where)
+            python = asking.python()
     return Lock(
-        schema=SCHEMA,
+        schema_=SCHEMA,
         image=recipe.name,
         epoch=epoch,
         asked=asked(recipe),
         source=sources,
+        base={name: LockedBase(provides=lockfile.provided_hash(each.offered)) for name, each in below.items()},
         deb=packages,
         python=python,
     )
 
 
-def _check_apt_versions(recipe: Recipe, packages: Sequence[DebianPackage], *, file: str) -> None:
-    """Refuse an archive whose package has another upstream version than the component pins."""
-    versions = {package.name: package.version for package in packages}
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Scope:
+    """What is resolved anew. `old` is None when everything is."""
+
+    old: Lock | None
+    debian: bool
+    components: frozenset[str]
+    sources: frozenset[str]
+
+    @property
+    def keeps_python(self) -> bool:
+        return self.old is not None and not self.components
+
+    def kept_source(self, name: str) -> LockedSource | None:
+        return None if self.old is None or name in self.sources else self.old.source.get(name)
+
+
+def _scope(recipe: Recipe, old: Lock | None, update: str | None, below: Mapping[str, Below]) -> _Scope:
+    by_name = {component.name: component for component in recipe.component}
+    if update is None:
+        return _Scope(old=None, debian=True, components=frozenset(by_name), sources=frozenset(recipe.source))
+    if update not in {*by_name, *recipe.source, DEBIAN}:
+        known = ", ".join(sorted({*by_name, *recipe.source, DEBIAN}))
+        raise RecipeError(f"--update: no component or source is called {update!r}", hint=f"known: {known}")
+    remedy = f"rocm-images lock {recipe.name}"
+    if old is None:
+        raise LockError(f"images/{recipe.name}/recipe.lock: there is no lock to update", hint=remedy)
+    component = by_name.get(update)
+    if component is not None and component.apt is not None and update not in recipe.source:
+        raise RecipeError(f"--update: {update} comes with the Debian packages", hint=f"{remedy} --update {DEBIAN}")
+    sources = {name for name in (update, component.source if component else None) if name in recipe.source}
+    components = {c.name for c in recipe.component if c.source in sources} | ({update} & by_name.keys())
+    scope = _Scope(
+        old=old, debian=update == DEBIAN, sources=frozenset(sources),
+        components=frozenset(name for name in components if _asks_python(by_name[name])),
+    )  # fmt: skip
+    _require_unchanged(recipe, old, update, {*(f"source.{name}" for name in sources),
+                                             *(f"component.{name}" for name in components)}, below)  # fmt: skip
+    return scope
+
+
+def _asks_python(component: Component) -> bool:
+    """Whether the Python set depends on a component."""
+    return component.wheel is not None or component.is_python_build or component.requires is not None
+
+
+def _require_unchanged(recipe: Recipe, old: Lock, update: str, keys: set[str], below: Mapping[str, Below]) -> None:
+    """Refuse to keep what is not updated when the recipe, or a base, asks for something else there by now."""
+    new = asked(recipe)
+    others = [key for key in sorted(new.keys() | old.asked.keys()) if new.get(key) != old.asked.get(key)]
+    if update == DEBIAN:
+        apt = {f"component.{component.name}" for component in recipe.component if component.apt is not None}
+        others = [key for key in others if not key.startswith("base.") and key not in apt]
+    else:
+        others = [key for key in others if key not in keys]
+        others += [
+            f"base {name}" for name, each in below.items()
+            if name not in old.base or old.base[name].provides != lockfile.provided_hash(each.offered)
+        ]  # fmt: skip
+    if others:
+        raise LockError(
+            f"images/{recipe.name}/recipe.lock: not only {update} changed since it was made: {', '.join(others)}",
+            details=lockfile.differences(recipe, old),
+            hint=f"rocm-images lock {recipe.name}",
+        )
+
+
+def _debian(
+    recipe: Recipe, below: Mapping[str, Below], scope: _Scope, mirrors: Mirrors, story: Story, *, where: str
+) -> tuple[tuple[DebianPackage, ...], int]:
+    """Return the packages of the stages that are Debian all the way down, and the time stamp of the image."""
+    if scope.old is not None and not scope.debian:
+        return scope.old.deb, scope.old.epoch
+    stages: dict[str, debian.Stage] = {}
+    suites: set[DebianBase] = set()
+    for stage, base in (("build", recipe.base.build), ("runtime", recipe.base.runtime)):
+        if base.debian is not None:
+            stages[stage] = debian.Stage(apt=base.apt)
+            suites.add(base.debian)
+        elif base.recipe is not None and (bottom := below[base.recipe].debian) is not None:
+            if base.apt:
+                stages[stage] = debian.Stage(apt=base.apt, installed=below[base.recipe].packages)
+            suites.add(bottom)
+    epochs = [each.lock.epoch for each in below.values()]
+    if len(suites) > 1:
+        names = ", ".join(sorted(suite.suite for suite in suites))
+        raise RecipeError(f"{where}: base: its stages are made of different Debian suites: {names}")
+    suite = next(iter(suites), None)
+    if suite is None or not stages:
+        return (), max(epochs, default=0)
+    mirror = mirrors.debian_mirror(suite.suite)
+    if mirror.allow_expired:
+        story.warn(f"Release files that have expired are accepted from {mirror.url} ({mirror.origin})")
+    with story.step(f"resolving Debian {suite.suite} packages from {mirror.url} ({mirror.origin})"):
+        found = debian.resolve(
+            suite, build=stages.get("build"), runtime=stages.get("runtime"), mirror=mirror, file=where
+        )
+    return found.packages, max([found.epoch, *epochs])
+
+
+def _check_versions(
+    recipe: Recipe, packages: Sequence[DebianPackage], below: Mapping[str, Below], *, where: str
+) -> None:
+    """Refuse an archive, or a base, that has another version than a component pins."""
+    base = below.get(recipe.base.runtime.recipe or "")
+    offered = base.offered if base is not None else {}
+    versions = {package.name: package.version for package in packages if package.stage != "build"}
     for component in recipe.component:
-        if component.apt is None:
-            continue
-        have = upstream_version(versions[component.apt])
-        if have != component.version:
-            raise LockError(
-                f"{file}: component.{component.name}.version: the recipe pins {component.version}, "
-                f"the archive has {have} ({component.apt} {versions[component.apt]})",
-                hint=f"set version = {have!r} if that is wanted, or name a mirror that has the other",
-            )
+        key = f"{where}: component.{component.name}.version"
+        if component.apt is not None:
+            full = versions.get(component.apt, offered.get(f"deb {component.apt}"))
+            if full is None and base is not None:
+                raise RecipeError(
+                    f"{where}: component.{component.name}.apt: {component.apt!r} is neither in base.runtime.apt "
+                    f"nor in image {base.recipe.name}"
+                )
+            if full is not None and upstream_version(full) != component.version:
+                have = upstream_version(full)
+                raise LockError(
+                    f"{key}: the recipe pins {component.version}, the archive has {have} ({component.apt} {full})",
+                    hint=f"set version = {have!r} if that is wanted, or name a mirror that has the other",
+                )
+        elif component.base is not None:
+            there = offered.get(f"python {canonicalize_name(component.base)}")
+            if there is not None and there != component.version:
+                raise LockError(
+                    f"{key}: the recipe pins {component.version}, image {recipe.base.runtime.recipe} has {there}",
+                    hint=f"set version = {there!r} if that is wanted",
+                )
 
 
 def upstream_version(debian_version: str) -> str:
@@ -102,168 +213,180 @@ def upstream_version(debian_version: str) -> str:
     return re.split(r"[+~](?:dfsg|ds|really|b)", version)[0]
 
 
-def _glibc(packages: Mapping[str, str]) -> int:
-    match = re.match(r"2\.([0-9]+)", packages.get("libc6", ""))
+def _glibc(libc: str | None) -> int:
+    match = re.match(r"2\.([0-9]+)", libc or "")
     return int(match[1]) if match else _GLIBC_WITHOUT_LOCK
 
 
-def _kept(recipe: Recipe, old: Lock, update: str) -> dict[str, str]:
-    """Return the versions that stay when only `update` may change."""
-    names = {component.name for component in recipe.component}
-    if update not in names:
-        raise RecipeError(
-            f"no component is called {update!r}", hint=f"known: {', '.join(sorted(names | {'debian'}))}"
+class _Asking:
+    """Puts the questions about Python files: one for the image, one for each component that is built."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        below: Mapping[str, Below],
+        packages: Sequence[DebianPackage],
+        trees: Mapping[str, PinnedTree],
+        scope: _Scope,
+        mirrors: Mirrors,
+        story: Story,
+        where: str,
+    ) -> None:
+        self._recipe = recipe
+        self._scope = scope
+        self._mirrors = mirrors
+        self._story = story
+        self._where = where
+        self._base = below.get(recipe.base.runtime.recipe or "")
+        self._below = below
+        self._packages = packages
+        self._requires = {
+            component.name: runtime_requirements(
+                trees[component.source].path, component, python=recipe.python,
+                where=f"{where}: component.{component.name}",
+            )
+            for component in recipe.component
+            if component.source is not None and component.is_python_build
+        }  # fmt: skip
+
+    def python(self) -> tuple[PythonFile, ...]:
+        """Return all files: the image's and those that components are built with."""
+        served, answer = self._served()
+        found = list(served)
+        for component in self._recipe.component:
+            layer = component.name + BUILD_SUFFIX
+            if not component.is_python_build:
+                continue
+            if self._scope.old is not None and component.name not in self._scope.components:
+                found += self._scope.old.wheels(layer)
+            elif component.build_requires or component.needs:
+                found += self._built_with(component, layer, answer)
+        return tuple(sorted(found, key=lambda file: (file.layer.endswith(BUILD_SUFFIX), file.project, file.layer)))
+
+    def _served(self) -> tuple[tuple[PythonFile, ...], Answer | None]:
+        recipe, old = self._recipe, self._scope.old
+        also = tuple(
+            text for component in recipe.component if component.build for text in component.requires or ()
         )
-    return {file.project: file.version for file in old.python if file.layer == DEPENDENCIES}
+        pins = tuple(_pin(component) for component in recipe.wheels)
+        roots = tuple(self._root(component) for component in recipe.component if component.is_python_build)
+        if not (pins or roots or also):
+            return (), None
+        fixed = {f.project: f.version for f in old.python if f.layer == DEPENDENCIES} if old is not None else {}
+        glibc = _glibc(self._libc("runtime"))
+        question = Question(
+            where=self._where, python=recipe.python, glibc=glibc, pins=pins, roots=roots, also=also, fixed=fixed,
+            offers=self._offers(), forbid=recipe.forbid,
+        )  # fmt: skip
+        with self._story.step(f"resolving the Python {recipe.python} set for glibc 2.{glibc}"):
+            answer = solve(question, self._mirrors)
+            return self._locked(answer.files, DEPENDENCIES), answer
 
-
-def resolve_python(
-    recipe: Recipe, *, glibc: int, mirrors: Mirrors, pinned: Mapping[str, str], file: str
-) -> tuple[PythonFile, ...]:
-    """Have uv resolve the wheels of the image's own Python and platform, the recipe's pins as constraints.
-
-    Distributions that the base brings are offered to the resolver at their version, and left out of the result.
-    """
-    if not recipe.wheels:
-        return ()
-    with tempfile.TemporaryDirectory(prefix="rocm-images-uv.") as name:
-        folder = Path(name)
-        (folder / "pyproject.toml").write_text(tomli_w.dumps(_project(recipe, folder, mirrors, pinned)))
-        done = _compile(recipe, folder, glibc, mirrors, "--format", "pylock.toml", "--output-file", "pylock.toml")
-        if done.status:
-            raise _no_resolution(done, file)
-        resolved = tomli.loads((folder / "pylock.toml").read_text())
-        files = tuple(_chosen(package, recipe, glibc) for package in resolved.get("packages", []))
-        _refuse_forbidden(files, recipe, folder, glibc, mirrors, file)
-    provided = {canonicalize_name(component.name) for component in recipe.component if component.apt is not None}
-    return tuple(sorted((f for f in files if f.project not in provided), key=lambda f: f.project))
-
-
-def _project(recipe: Recipe, folder: Path, mirrors: Mirrors, pinned: Mapping[str, str]) -> dict[str, object]:
-    """Write the question to uv as a project file, its documented way to tie a distribution to an index."""
-    provided = [component for component in recipe.component if component.apt is not None]
-    (folder / "provided").mkdir()
-    for component in provided:
-        _write_stand_in(folder / "provided", component)
-    metadata = [
-        {"name": component.wheel, "version": component.version, "requires-dist": list(component.requires)}
-        for component in recipe.wheels
-        if component.requires is not None
-    ] + [{"name": component.name, "version": component.version, "requires-dist": []} for component in provided]
-    indexes = sorted({component.index for component in recipe.wheels if component.index is not None})
-    names = {index: f"index-{number}" for number, index in enumerate(indexes)}
-    return {
-        "project": {
-            "name": "rocm-images-resolution", "version": "0", "requires-python": f"=={recipe.python}.*",
-            "dependencies": [f"{component.wheel}=={component.version}" for component in recipe.wheels],
-        },
-        "tool": {"uv": {
-            "find-links": [str(folder / "provided")],
-            "dependency-metadata": metadata,
-            "constraint-dependencies": [f"{c.name}=={c.version}" for c in provided]
-            + [f"{project}=={version}" for project, version in sorted(pinned.items())],
-            "index": [{"name": names[i], "url": mirrors.index(i) or i, "explicit": True} for i in indexes],
-            "sources": {c.wheel: {"index": names[c.index]} for c in recipe.wheels if c.index is not None},
-        }},
-    }  # fmt: skip
-
-
-def _write_stand_in(folder: Path, component: Component) -> None:
-    """Write an empty wheel, so that the resolver sees what the base brings as an available version."""
-    project = canonicalize_name(component.name).replace("-", "_")
-    info = f"{project}-{component.version}.dist-info"
-    with zipfile.ZipFile(folder / f"{project}-{component.version}-py3-none-any.whl", "w") as wheel:
-        wheel.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {component.name}\nVersion: {component.version}\n"
+    def _built_with(self, component: Component, layer: str, served: Answer | None) -> tuple[PythonFile, ...]:
+        """Return what a component is built with, and what the components it needs import, without those."""
+        recipe = self._recipe
+        needed = [other for other in recipe.component if other.name in component.needs]
+        there = tuple(
+            Offer(name=other.name, version=other.version)
+            for other in recipe.component
+            if other.apt is not None and other.apt in recipe.base.build.apt
         )
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{info}/RECORD", "")
+        question = Question(
+            where=f"{self._where}: component.{component.name}.build-requires", python=recipe.python,
+            glibc=_glibc(self._libc("build")), offers=there, also=component.build_requires, forbid=recipe.forbid,
+            pins=tuple(_pin(other) for other in needed if other.wheel is not None),
+            roots=tuple(self._root(other) for other in needed if other.is_python_build),
+            preferred=served.text if served is not None else None,
+        )  # fmt: skip
+        with self._story.step(f"resolving what {component.name} is built with"):
+            files = tuple(file for file in solve(question, self._mirrors).files if file.pin is None)
+            return self._locked(files, layer)
+
+    def _locked(self, files: Sequence[Solved], layer: str) -> tuple[PythonFile, ...]:
+        """Return files as the lock has them; one that the old lock has at this version stays as it is there."""
+        old = self._scope.old
+        kept = {(f.project, f.version, f.layer): f for f in old.python} if old is not None else {}
+        owners = {component.wheel: component.name for component in self._recipe.wheels}
+        found: list[PythonFile] = []
+        new: list[Solved] = []
+        for file in files:
+            owner = owners[file.pin.name] if file.pin is not None else layer
+            held = kept.get((file.project, file.version, owner))
+            if held is not None and owner not in self._scope.components:
+                found.append(held)
+                continue
+            new.append(file)
+            found.append(
+                PythonFile(
+                    project=file.project, version=file.version, file=file.file, size=file.size, layer=owner,
+                    sha256=file.sha256, index=file.pin.index if file.pin is not None else None,
+                    index_kind=file.pin.kind if file.pin is not None else "simple",
+                )
+            )  # fmt: skip
+        refuse_withdrawn(new, self._mirrors)
+        return tuple(found)
+
+    def _root(self, component: Component) -> Offer:
+        return Offer(name=component.name, version=component.version, requires=self._requires[component.name])
+
+    def _offers(self) -> tuple[Offer, ...]:
+        """Return what the runtime stage has already."""
+        there = dict(self._base.distributions) if self._base is not None else {}
+        for component in self._recipe.component:
+            name = canonicalize_name(component.distribution or "")
+            if component.is_layer and name in there:
+                raise RecipeError(
+                    f"{self._where}: component.{component.name}: image {self._recipe.base.runtime.recipe} has "
+                    f"{name} {there[name]} already",
+                    hint=f"base = {name!r} instead, with version = {there[name]!r}",
+                )
+            if not component.is_layer:
+                there[name] = component.version
+        return tuple(Offer(name=name, version=version) for name, version in sorted(there.items()))
+
+    def _libc(self, stage: str) -> str | None:
+        """Return the version of a stage's C library, None where only its image knows."""
+        other = "runtime" if stage == "build" else "build"
+        found = {p.version for p in self._packages if p.name == "libc6" and p.stage != other}
+        base = self._recipe.base.build if stage == "build" else self._recipe.base.runtime
+        if base.image is not None:
+            return None
+        if base.recipe is not None and not found:
+            return self._below[base.recipe].offered.get("deb libc6")
+        return max(found, default=None)
 
 
-def _compile(recipe: Recipe, folder: Path, glibc: int, mirrors: Mirrors, *output: str) -> process.Completed:
-    from uv import find_uv_bin
-
-    env = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1"}
-    default, bundle = mirrors.index(None), mirrors.ca_bundle()
-    if default is not None:
-        env["UV_DEFAULT_INDEX"] = default
-    if bundle is not None:
-        env["SSL_CERT_FILE"] = str(bundle)
-    platform = f"x86_64-manylinux_2_{min(glibc, _NEWEST_GLIBC_OF_UV)}"
-    return process.run(
-        [
-            find_uv_bin(), "pip", "compile", "pyproject.toml", "--quiet", "--python-version", recipe.python,
-            "--python-platform", platform, "--only-binary", ":all:", *output,
-        ],
-        cwd=folder, env=env,
+def _pin(component: Component) -> Pin:
+    index = component.index
+    return Pin(
+        key=f"component.{component.name}", name=component.wheel or "", version=component.version,
+        extras=component.extras, requires=component.requires, protected=component.protected,
+        index=index.url if index is not None else None, kind=index.kind if index is not None else "simple",
     )  # fmt: skip
-
-
-def _no_resolution(done: process.Completed, file: str) -> EngineError | LockError:
-    text = done.stderr
-    if any(word in text for word in ("error sending request", "dns error", "tcp connect error", "timed out")):
-        return EngineError("the Python index cannot be reached", details=done.tail, hint="see docs/mirrors.md")
-    return LockError(f"{file}: the pinned components cannot be installed together", details=done.tail)
-
-
-def _chosen(package: Mapping[str, object], recipe: Recipe, glibc: int) -> PythonFile:
-    """Return the wheel of a resolved distribution that suits the image's interpreter best."""
-    project, version = str(package["name"]), str(package["version"])
-    owner = next((c for c in recipe.wheels if canonicalize_name(c.wheel or "") == project), None)
-    ranks = {tag: rank for rank, tag in enumerate(_tags(recipe.python, glibc))}
-    best: tuple[int, Mapping[str, object], str] | None = None
-    wheels = package.get("wheels")
-    for wheel in wheels if isinstance(wheels, list) else []:
-        file = wheel.get("name") or unquote(urlsplit(wheel["url"]).path.rpartition("/")[2])
-        try:
-            tags = parse_wheel_filename(file)[3]
-        except InvalidWheelFilename:
-            continue
-        rank = min((ranks[tag] for tag in tags if tag in ranks), default=None)
-        if rank is not None and (best is None or (rank, file) < (best[0], best[2])):
-            best = (rank, wheel, file)
-    if best is None:
-        raise LockError(f"{project} {version} has no wheel for Python {recipe.python} on glibc 2.{glibc}")
-    _, wheel, file = best
-    hashes, size = wheel["hashes"], wheel.get("size")
-    return PythonFile(
-        project=project, version=version, file=file, size=size if isinstance(size, int) else None,
-        sha256=hashes["sha256"] if isinstance(hashes, dict) else "", index=owner.index if owner else None,
-        layer=owner.name if owner else DEPENDENCIES,
-    )  # fmt: skip
-
-
-def _tags(python: str, glibc: int) -> list[Tag]:
-    version = tuple(int(part) for part in python.split("."))
-    platforms = [f"manylinux_2_{minor}_x86_64" for minor in range(glibc, _OLDEST_GLIBC - 1, -1)]
-    platforms += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"]
-    interpreter = f"cp{version[0]}{version[1]}"
-    return [*cpython_tags(version, platforms=platforms), *compatible_tags(version, interpreter, platforms)]
-
-
-def _refuse_forbidden(
-    files: Sequence[PythonFile], recipe: Recipe, folder: Path, glibc: int, mirrors: Mirrors, file: str
-) -> None:
-    found = [f.project for f in files if any(fnmatch.fnmatch(f.project, pattern) for pattern in recipe.forbid)]
-    if not found:
-        return
-    tree = _compile(recipe, folder, glibc, mirrors, "--annotation-style", "line", "--no-header").stdout
-    askers = [line.strip() for line in tree.splitlines() if line.partition("==")[0].strip() in found]
-    raise LockError(
-        f"{file}: forbid: the resolved set would contain {', '.join(found)}",
-        details=tuple(askers),
-        hint="leave it out with 'requires' and a 'reason' on the component that asks for it",
-    )
 
 
 def told(old: Lock | None, new: Lock) -> tuple[str, ...]:
-    """Return, in words, which versions a new lock has changed."""
+    """Return, in words, what a new lock has changed."""
     if old is None:
         return (f"{len(new.deb)} Debian packages and {len(new.python)} Python distributions locked",)
-    before = {f"deb {p.name}": p.version for p in old.deb} | {f.project: f.version for f in old.python}
-    after = {f"deb {p.name}": p.version for p in new.deb} | {f.project: f.version for f in new.python}
-    return tuple(
+    before, after = _versions(old), _versions(new)
+    lines = tuple(
         f"{name}: {before.get(name, 'not there')} -> {after.get(name, 'gone')}"
         for name in sorted(before.keys() | after.keys())
         if before.get(name) != after.get(name)
-    ) or ("nothing changed",)
+    )
+    return lines or ("nothing changed",)
+
+
+def _versions(lock: Lock) -> dict[str, str]:
+    """Return what a lock holds by name; a file's hash counts where its version is the same."""
+    debs = {f"deb {p.name}{' (build)' if p.stage == 'build' else ''}": p.version for p in lock.deb}
+    files = {
+        f"{f.project} ({f.layer})" if f.layer.endswith(BUILD_SUFFIX) else f.project: f"{f.version} {f.file}"
+        for f in lock.python
+    }
+    sources = {
+        f"source {name}": source.file or (source.commit or source.tree or source.sha256 or "")[:12]
+        for name, source in lock.source.items()
+    }
+    return debs | files | sources

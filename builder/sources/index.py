@@ -77,6 +77,23 @@ def locate(
     return found.url
 
 
+def list_files(
+    project: str,
+    *,
+    index: str | None,
+    mirrors: Mirrors,
+    kind: Kind = "simple",
+    patience: Patience | None = None,
+) -> Mapping[str, Located]:
+    """Return the files of a project on an index by name, those of further default indexes after them.
+
+    Raises `LockError` when no index has the project, `EngineError` when one cannot be asked.
+    """
+    asked = LockedFile(project=project, filename="", sha256="", index=index, kind=kind)
+    with Transport(ca_bundle=mirrors.ca_bundle(), patience=patience) as transport:
+        return _Catalogue(transport, mirrors).everything(asked)
+
+
 def find_in_wheelhouses(filename: str, sha256: str, *, mirrors: Mirrors) -> Path | None:
     """Return a local wheel with this name and these bytes; one with other bytes is passed over."""
     for folder in mirrors.wheelhouses:
@@ -198,6 +215,24 @@ class _Catalogue:
             details=(*reasons[1:], *(f"there is {other}" for other in near)),
             hint=LOCK_HINT,
         )
+
+    def everything(self, file: LockedFile) -> Mapping[str, Located]:
+        """Return all files of a project. Raises as `list_files`."""
+        first = self._mirrors.index(file.index)
+        others = self._mirrors.extra_indexes() if file.index is None else ()
+        found: dict[str, Located] = {}
+        gone: list[str] = []
+        for address in (first or PYPI_SIMPLE_ENDPOINT, *others):
+            name = shown(address) if first or address in others else "the default Python index"
+            try:
+                found = {**self._page(address, file), **found}
+            except Missing:
+                gone.append(f"there is no project {file.project!r} on {name}")
+            except Unreachable as error:
+                raise EngineError(f"{name} cannot be asked: {error}", hint=NETWORK_HINT) from error
+        if not found:
+            raise LockError(gone[0] if gone else f"there are no files of {file.project!r}", hint=LOCK_HINT)
+        return found
 
     def _page(self, address: str, file: LockedFile) -> Mapping[str, Located]:
         url = address if file.kind == "flat" else f"{address.rstrip('/')}/{canonicalize_name(file.project)}/"
