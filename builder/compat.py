@@ -6,7 +6,7 @@ nothing, is itself a finding, so that exceptions do not outlive their cause.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -36,20 +36,33 @@ class Override:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """What a rule has to say about an image. `source` is whose knowledge it is; `hint` says what to do."""
+    """What a rule has to say about an image. `source` is whose knowledge it is; `hint` says what to do.
+
+    `key` of the recipe and `details`, lines of evidence, are given where a check measured them.
+    """
 
     rule: str
     severity: Severity
     message: str
     source: str
     hint: str | None = None
+    key: str = ""
+    details: tuple[str, ...] = ()
 
 
 def check(
-    facts: Facts, overrides: Iterable[Override] = (), rules: tuple[Rule, ...] | None = None
+    facts: Facts,
+    overrides: Iterable[Override] = (),
+    rules: tuple[Rule, ...] | None = None,
+    *,
+    measured: Mapping[str, Iterable[Finding]] | None = None,
 ) -> tuple[Finding, ...]:
-    """Apply the rules, by default those this program comes with. Errors come first, then warnings, then notes."""
+    """Apply the rules, by default those this program comes with. Errors come first, then warnings, then notes.
+
+    `measured` are the findings of checks that are no rules, by the name an override calls each check by.
+    """
     known = shipped_rules() if rules is None else rules
+    others = {name: tuple(findings) for name, findings in (measured or {}).items()}
     found = [
         Finding(
             rule=rule.id,
@@ -61,9 +74,10 @@ def check(
         for rule in known
         for violation in rule.violations(facts)
     ]
+    found.extend(finding for findings in others.values() for finding in findings)
     accepted: dict[str, Override] = {}
     for override in overrides:
-        wrong = _wrong(override, facts, {rule.id for rule in known})
+        wrong = _wrong(override, facts, {*(rule.id for rule in known), *others})
         if wrong is not None:
             found.append(_about(override, facts, "error", *wrong))
         elif not any(finding.rule == override.rule for finding in found):

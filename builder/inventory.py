@@ -142,7 +142,7 @@ class InventoryDifference:
     def packages(self) -> tuple[str, ...]:
         """The packages to advise for the new needs, sorted."""
         found = (
-            *(for_header(need.header) for need in self.headers if _bundled_with(need.header) is None),
+            *(for_header(need.header) for need in self.headers if distribution_for(need.header) is None),
             *(for_library(need.library) for need in self.libraries),
             *map(for_program, self.programs),
         )
@@ -276,12 +276,13 @@ def _needs(inventory: Inventory) -> Iterable[tuple[str, Provider | None, str]]:
             yield site.name, for_program(site.name), f"{site.file}:{site.line}"
 
 
-def _bundled_with(header: str) -> str | None:
+def distribution_for(header: str) -> str | None:
+    """Return the Python distribution that brings a header with it, None where none is known to."""
     return next((name for name, patterns in _BUNDLED.items() if _matches(header, patterns)), None)
 
 
 def _header_advice(header: str) -> str:
-    distribution = _bundled_with(header)
+    distribution = distribution_for(header)
     return f"comes with {distribution}" if distribution is not None else _advice(for_header(header))
 
 

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from builder import __version__
-from builder.cli import host_commands, image_commands
+from builder.cli import check_command, host_commands, image_commands, plan_command
 from builder.cli.console import Console
 from builder.errors import Failure
 
@@ -28,6 +28,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 image_commands.register(app)
+check_command.register(app)
+plan_command.register(app)
 host_commands.register(app)
 
 

@@ -29,9 +29,7 @@ Publish = Annotated[
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
     app.command("list")(list_images)
-    app.command()(check)
     app.command()(lock)
-    app.command()(plan)
     app.command()(render)
     app.command()(build)
     app.command()(test)
@@ -45,7 +43,7 @@ def list_images(context: typer.Context, as_json: Json = False) -> None:
     """
     from builder.project import load_recipe, names
 
-    workspace = _workspace(context)
+    workspace = workspace_of(context)
     recipes = [load_recipe(workspace, name) for name in names(workspace)]
     if as_json:
         table = [
@@ -59,33 +57,12 @@ def list_images(context: typer.Context, as_json: Json = False) -> None:
             )
 
 
-def check(context: typer.Context, images: Images = None) -> None:
-    """Check recipes and locks without an engine: every problem, with file, key and remedy.
-
-    Example: rocm-images check sglang-debian
-    """
-    from builder.errors import Failure
-    from builder.project import load_lock, load_recipe
-
-    workspace, console = _workspace(context), Console()
-    failures: list[Failure] = []
-    for name in _chosen(workspace, images):
-        try:
-            load_lock(workspace, load_recipe(workspace, name))
-            console.result(f"{name}: recipe and lock are in order")
-        except Failure as failure:
-            failures.append(failure)
-    for earlier in failures[:-1]:
-        console.failure(earlier)
-    if failures:
-        raise failures[-1]
-
-
 def lock(
     context: typer.Context,
     images: Images = None,
     update: Annotated[
-        str | None, typer.Option(metavar="COMPONENT", help="Resolve only this component, or 'debian', anew.")
+        str | None,
+        typer.Option(metavar="NAME", help="Resolve only this component or source, or 'debian', anew."),
     ] = None,
     only_check: Annotated[
         bool, typer.Option("--check", help="Write nothing; fail when a lock does not fit.")
@@ -96,49 +73,28 @@ def lock(
 
     Example: rocm-images lock sglang-debian --update triton
     """
+    from builder.checks.inventory import with_inventory
+    from builder.checks.trees import Fetch
     from builder.lockfile import dump_lock
     from builder.mirrors import load_mirrors
-    from builder.project import load_lock, load_recipe
+    from builder.project import in_order, load_lock, load_recipe
     from builder.resolve import make_lock, told
     from builder.workspace import write_atomic
 
-    workspace, console = _workspace(context), Console()
-    for name in _chosen(workspace, images):
+    workspace, console = workspace_of(context), Console()
+    for name in in_order(workspace, chosen_images(workspace, images)):
         recipe = load_recipe(workspace, name)
         if only_check:
             load_lock(workspace, recipe)
             continue
         old = _old_lock(workspace, name)
-        new = make_lock(
-            recipe, folder=workspace.images / name, mirrors=load_mirrors(workspace.root, mirrors), story=console,
-            old=old, update=update,
-        )  # fmt: skip
+        table = load_mirrors(workspace.root, mirrors)
+        new = make_lock(recipe, workspace=workspace, mirrors=table, story=console, old=old, update=update)
+        new, needs = with_inventory(workspace, recipe, new, old=old, fetch=Fetch(mirrors=table, story=console))
         write_atomic(workspace.lock(name), dump_lock(new))
-        for line in told(old, new):
+        for line in (*told(old, new), *needs):
             console.note(line)
         console.result(workspace.shown(workspace.lock(name)))
-
-
-def plan(context: typer.Context, images: Images = None, publish: Publish = None, as_json: Json = False) -> None:
-    """Say which images would be built, tested again or skipped, and why.
-
-    Example: rocm-images plan --publish 127.0.0.1:5000/rocm-images --json
-    """
-    from dataclasses import asdict
-
-    from builder.build import plan_image
-    from builder.project import prepare
-
-    workspace = _workspace(context)
-    plans = []
-    for name in _chosen(workspace, images):
-        prepared = prepare(workspace, name)
-        plans.append(plan_image(workspace, prepared, _target(publish, name)))
-    if as_json:
-        Console().result(json.dumps([asdict(each) for each in plans], indent=2))
-    else:
-        for each in plans:
-            Console().result(f"{each.image}: {each.action} - {'; '.join(each.reasons)}")
 
 
 def render(context: typer.Context, image: Image) -> None:
@@ -148,7 +104,7 @@ def render(context: typer.Context, image: Image) -> None:
     """
     from builder.project import prepare
 
-    Console().result(prepare(_workspace(context), image).rendered().dockerfile)
+    Console().result(prepare(workspace_of(context), image).rendered().dockerfile)
 
 
 def build(
@@ -168,10 +124,10 @@ def build(
     from builder.build import build as run
     from builder.mirrors import load_mirrors
 
-    workspace, console = _workspace(context), Console()
+    workspace, console = workspace_of(context), Console()
     outcome = run(
-        image, workspace=workspace, target=_target(publish, image), mirrors=load_mirrors(workspace.root, mirrors),
-        story=console, cache=cache, move_tag=move_tag,
+        image, workspace=workspace, target=target_of(publish, image), story=console, cache=cache,
+        mirrors=load_mirrors(workspace.root, mirrors), move_tag=move_tag,
     )  # fmt: skip
     console.result(outcome.reference or outcome.image)
 
@@ -184,7 +140,7 @@ def test(context: typer.Context, image: Image) -> None:
     from builder.build import test as run
 
     console = Console()
-    report = run(image, workspace=_workspace(context), story=console)
+    report = run(image, workspace=workspace_of(context), story=console)
     console.result(report.to_json())
 
 
@@ -196,7 +152,7 @@ def pin(context: typer.Context, image: Image, as_json: Json = False) -> None:
     from builder.errors import LockError
     from builder.record import parse_pin
 
-    workspace = _workspace(context)
+    workspace = workspace_of(context)
     path = workspace.dist / image / "pin.json"
     if not path.exists():
         raise LockError(
@@ -208,20 +164,23 @@ def pin(context: typer.Context, image: Image, as_json: Json = False) -> None:
     Console().result(text if as_json else str(table["reference"]))
 
 
-def _workspace(context: typer.Context) -> Workspace:
+def workspace_of(context: typer.Context) -> Workspace:
+    """Return the recipe repository that the command line names, or that is around here."""
     from builder.workspace import Workspace, find_workspace
 
     root: Path | None = context.obj
     return Workspace(root=root.resolve()) if root is not None else find_workspace(Path.cwd())
 
 
-def _chosen(workspace: Workspace, images: list[str] | None) -> tuple[str, ...]:
+def chosen_images(workspace: Workspace, images: list[str] | None) -> tuple[str, ...]:
+    """Return the named images, all of them where none is named."""
     from builder.project import names
 
     return tuple(images) if images else names(workspace)
 
 
-def _target(publish: str | None, image: str) -> ImageReference | None:
+def target_of(publish: str | None, image: str) -> ImageReference | None:
+    """Return where an image is published to, None without `--publish`."""
     from builder.errors import RecipeError
     from builder.reference import parse_repository
 

@@ -279,11 +279,18 @@ def _touch(transport: Transport, url: str) -> None:
             raise Missing(url, 404)
         return
 
-    def once() -> None:
-        with transport.answer(url, {"Accept-Encoding": "identity"}):
-            return
+    def asked(method: str) -> Callable[[], None]:
+        def once() -> None:
+            with transport.answer(url, {"Accept-Encoding": "identity"}, method=method) as response:
+                if method == "HEAD":
+                    _ = response.content  # nothing; it gives the connection back, for the next file
 
-    transport.patiently(url, once)
+        return once
+
+    try:
+        transport.patiently(url, asked("HEAD"))
+    except (Missing, Unreachable):  # some servers answer only what they are used to
+        transport.patiently(url, asked("GET"))
 
 
 def _gone(item: Wanted, where: Sequence[str]) -> LockError:

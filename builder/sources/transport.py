@@ -133,13 +133,37 @@ class Transport:
 
         return self.patiently(url, once)
 
+    def ask(
+        self, method: str, url: str, *, headers: Mapping[str, str], form: Mapping[str, str] | None = None
+    ) -> requests.Response:
+        """Ask once and return the answer, body read, whatever its status: for protocols where a status is a word.
+
+        Only these headers say who asks, no `~/.netrc`. Raises `Again` for a network or a server that may recover,
+        `Unreachable` for one that will not.
+        """
+        self.stopping()
+        try:
+            response = self._session.request(
+                method, url, headers=dict(headers), data=form, auth=_AsGiven(), allow_redirects=True,
+                timeout=(_CONNECT_SECONDS, _READ_SECONDS),
+            )  # fmt: skip
+        except requests.exceptions.SSLError as error:
+            raise Unreachable(f"{shown(url)}: its certificate is not trusted: {_innermost(error)}") from error
+        except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema) as error:
+            raise Unreachable(f"{shown(url)}: not an address that can be fetched") from error
+        except (requests.exceptions.RequestException, HTTPError) as error:
+            raise Again(_innermost(error)) from error
+        if response.status_code in (408, 429) or response.status_code >= 500:
+            raise Again(f"answers {response.status_code} {response.reason}", _retry_after(response))
+        return response
+
     @contextmanager
-    def answer(self, url: str, headers: Mapping[str, str]) -> Iterator[requests.Response]:
+    def answer(self, url: str, headers: Mapping[str, str], *, method: str = "GET") -> Iterator[requests.Response]:
         """Ask once; the body is still to be read. Raises `Again`, `Missing` or `Unreachable`."""
         response: requests.Response | None = None
         try:
-            response = self._session.get(
-                url, headers=dict(headers), stream=True, timeout=(_CONNECT_SECONDS, _READ_SECONDS)
+            response = self._session.request(
+                method, url, headers=dict(headers), stream=True, timeout=(_CONNECT_SECONDS, _READ_SECONDS)
             )
             self._open.add(response)
             self.stopping()  # `stop` may have looked at what is open a moment ago
@@ -155,6 +179,13 @@ class Transport:
             if response is not None:
                 self._open.discard(response)
                 response.close()
+
+
+class _AsGiven(requests.auth.AuthBase):
+    """Leaves a request as it is, so that nobody else's login gets into it."""
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        return request
 
 
 class _NoCookies(RequestsCookieJar):

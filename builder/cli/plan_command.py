@@ -1,0 +1,68 @@
+"""The command `plan`: which images would be built, tested again or skipped, in which order, and why."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from builder.cli.console import Console
+from builder.cli.image_commands import Images, Json, Publish, chosen_images, target_of, workspace_of
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the command line."""
+    app.command()(plan)
+
+
+def plan(
+    context: typer.Context,
+    images: Images = None,
+    publish: Publish = None,
+    as_json: Json = False,
+    as_matrix: Annotated[
+        bool, typer.Option("--matrix", help="Write the job matrix of the images that need work, as JSON.")
+    ] = False,
+) -> None:
+    """Say which images would be built, tested again or skipped, in which order, and why.
+
+    Images that these are built on are among them. Without --publish, only recipes, locks and the records of this
+    machine are read, and no engine is asked.
+
+    Example: rocm-images plan --publish 127.0.0.1:5000/rocm-images --matrix
+    """
+    from dataclasses import asdict
+
+    from builder.order import matrix, order
+    from builder.plan import Plan
+    from builder.project import Prepared, plan_offline, prepare
+    from builder.whatchanged import in_short
+
+    workspace, console = workspace_of(context), Console()
+    prepared: dict[str, Prepared] = {}
+    waiting = list(chosen_images(workspace, images))
+    while waiting:
+        name = waiting.pop()
+        if name not in prepared:
+            prepared[name] = prepare(workspace, name)  # names a circle of images, so that there is none below
+            waiting.extend(prepared[name].recipe.bases)
+    placed = order({name: tuple(each.recipe.bases) for name, each in prepared.items()})
+    plans: dict[str, Plan] = {}
+    for name, each in prepared.items():
+        target = target_of(publish, name)
+        if target is None:
+            plans[name] = plan_offline(workspace, each)
+        else:
+            from builder.build import plan_image
+
+            plans[name] = plan_image(workspace, each, target)
+    if as_matrix:
+        console.result(json.dumps(matrix(placed, plans)))
+    elif as_json:
+        table = [asdict(plans[place.image]) | {"needs": place.needs, "level": place.level} for place in placed]
+        console.result(json.dumps(table, indent=2))
+    else:
+        for place in placed:
+            made = plans[place.image]
+            console.result(f"{place.image}: {made.action} - {'; '.join(in_short(made.reasons))}")
