@@ -18,11 +18,17 @@ from packaging.utils import canonicalize_name
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from builder.errors import LockError
-from builder.recipe import BUILD_SUFFIX, Base, Commit, Component, Recipe, Sha256, Source, type_tuple
+from builder.recipe import BUILD_SUFFIX, Base, Component, Recipe, Source, type_tuple
 
 SCHEMA: Literal[1] = 1
 DEPENDENCIES = "dependencies"  # the layer of every resolved distribution that is not a component of its own
+# Patterns rather than functions: a lock has hundreds of them, and people wait for `plan` and `check`.
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 DEFAULT_INDEX = "default"  # how the lock writes the client's own index
+
+
+SORTED_JSON = json.JSONEncoder(sort_keys=True).encode
 
 
 class _Table(BaseModel):
@@ -174,7 +180,7 @@ def asked(recipe: Recipe) -> dict[str, str]:
         wanted[f"component.{component.name}"] = _component(component)
     for name, source in recipe.source.items():
         wanted[f"source.{name}"] = _source(source)
-    return {key: json.dumps(value, sort_keys=True) for key, value in sorted(wanted.items())}
+    return {key: SORTED_JSON(value) for key, value in sorted(wanted.items())}
 
 
 def _base(stage: str, base: Base) -> dict[str, object]:

@@ -7,13 +7,12 @@ does not move it, and whatever can change a byte of the image does. docs/plan.md
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from builder.lockfile import DEPENDENCIES, Lock, canonical
+from builder.lockfile import DEPENDENCIES, SORTED_JSON, Lock, canonical
 from builder.recipe import BUILD_SUFFIX, Base, Component, Recipe
 from builder.whatchanged import changes
 
@@ -107,7 +106,7 @@ def content_inputs(
             inputs[f"component.{component.name}.more"] = more
     for key, value in recipe.image.model_dump(by_alias=True, mode="json").items():
         inputs[f"image.{key}"] = value
-    return {key: json.dumps(value, sort_keys=True) for key, value in sorted(inputs.items())}
+    return {key: SORTED_JSON(value) for key, value in sorted(inputs.items())}
 
 
 def _more(component: Component) -> dict[str, object]:

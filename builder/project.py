@@ -8,6 +8,7 @@ import importlib.resources
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from builder import lockfile, plan, record, render
@@ -97,6 +98,7 @@ def step_files(step: str) -> tuple[Path, ...]:
     return tuple(folder / name for name in STEPS[step])
 
 
+@cache
 def tooling() -> Tooling:
     """Return what of this program goes into images: its steps by hash, and uv by version."""
     steps = {}
@@ -227,12 +229,21 @@ def _check_user(recipe: Recipe, base: Recipe | None) -> None:
 
 def _tests_hash(workspace: Workspace, name: str) -> str:
     """Return the hash of the shipped suite and of the image's own tests."""
-    digest = hashlib.sha256()
-    shipped = Path(str(importlib.resources.files("builder"))) / "smoke"
-    for folder in (shipped, workspace.images / name / "tests"):
-        for path in sorted(folder.rglob("*.py")):
-            digest.update(f"{path.relative_to(folder)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
+    own = _python_files(workspace.images / name / "tests")
+    return hashlib.sha256(_shipped_suite() + own).hexdigest()
+
+
+@cache
+def _shipped_suite() -> bytes:
+    return _python_files(Path(str(importlib.resources.files("builder"))) / "smoke")
+
+
+def _python_files(folder: Path) -> bytes:
+    """Return names and hashes of the Python files below a folder."""
+    return b"".join(
+        f"{path.relative_to(folder)}\0".encode() + hashlib.sha256(path.read_bytes()).digest()
+        for path in sorted(folder.rglob("*.py"))
+    )
 
 
 def tree_hash(folder: Path) -> str:
