@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -221,7 +222,7 @@ def bootstrap(
     with tempfile.TemporaryDirectory(prefix="rocm-images-base.") as name:
         repository = Path(name)
         repository.chmod(0o755)
-        _write_repository(repository, packages, files, suite=suite)
+        unasked = _write_repository(repository, packages, files, suite=suite)
         part = target.with_suffix(".part")
         options = [f"--dpkgopt=path-exclude={pattern}" for pattern in _NOT_UNPACKED]
         options += [f"--dpkgopt=path-include={pattern}" for pattern in _UNPACKED_ALL_THE_SAME]
@@ -230,7 +231,8 @@ def bootstrap(
                 [
                     "mmdebstrap", "--quiet", "--variant=minbase", "--format=tar",
                     f"--architectures={ARCHITECTURE}",
-                    *options, '--customize-hook=rm -f "$1/etc/apt/sources.list"',
+                    *options, *([f"--include={','.join(unasked)}"] if "apt" in unasked else []),
+                    '--customize-hook=rm -f "$1/etc/apt/sources.list"',
                     suite, part, f"deb [trusted=yes] copy://{repository} ./",
                 ],
                 env={"SOURCE_DATE_EPOCH": str(epoch)},
@@ -244,15 +246,22 @@ def bootstrap(
 
 def _write_repository(
     folder: Path, packages: Sequence[DebianPackage], files: Mapping[str, Path], *, suite: str
-) -> None:
-    """Lay out a flat repository of the locked files, with the index that apt needs to read it."""
+) -> list[str]:
+    """Lay out a flat repository of the locked files, with the index that apt needs to read it.
+
+    Returns the packages that mmdebstrap would not ask for by itself. What is required says the archive, and in
+    Debian 12 the files themselves still say otherwise of some, of apt for one.
+    """
     stanzas = []
+    unasked = []
     for package in sorted(packages, key=lambda package: package.name):
         file = Path(package.file).name
         link_or_copy(files[package.sha256], folder / file)
         control = process.run(["dpkg-deb", "--field", folder / file])
         if control.status:
             raise LockError(f"{package.file}: not a Debian package", details=control.tail)
+        if not re.search(r"^(Essential: yes|Priority: required)$", control.stdout, re.MULTILINE):
+            unasked.append(package.name)
         stanzas.append(
             f"{control.stdout.rstrip()}\nFilename: ./{file}\nSize: {package.size}\nSHA256: {package.sha256}\n"
         )
@@ -261,6 +270,7 @@ def _write_repository(
     (folder / "Release").write_text(
         f"Suite: {suite}\nCodename: {suite}\nSHA256:\n {hashlib.sha256(index).hexdigest()} {len(index)} Packages\n"
     )
+    return unasked
 
 
 def link_or_copy(source: Path, target: Path) -> None:
