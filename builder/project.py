@@ -111,9 +111,13 @@ def prepare(workspace: Workspace, name: str) -> Prepared:
     recipe = load_recipe(workspace, name)
     lock, lock_hash = load_lock(workspace, recipe)
     inputs = plan.content_inputs(recipe, lock, tooling())
+    fingerprint = plan.fingerprint(recipe, lock)
+    # What this program makes of the inputs is one as well: another Dockerfile is another image.
+    drawn = render.render(recipe, lock, content_key="", fingerprint=fingerprint).dockerfile
+    inputs["dockerfile"] = hashlib.sha256(drawn.encode()).hexdigest()
     return Prepared(
         recipe=recipe, lock=lock, lock_hash=lock_hash, inputs=inputs, content_key=plan.content_key(inputs),
-        test_key=plan.test_key(recipe, _tests_hash(workspace, name)), fingerprint=plan.fingerprint(recipe, lock),
+        test_key=plan.test_key(recipe, _tests_hash(workspace, name)), fingerprint=fingerprint,
     )  # fmt: skip
 
 
