@@ -149,7 +149,7 @@ def _image_stage(
     lines.append(_pairs("LABEL", {key: value for key, value in labels.items() if value}))
     lines += [f"EXPOSE {port}" for port in image.expose]
     # So that a read-only container has them writable even where nobody mounts anything.
-    lines.append(f"VOLUME {_exec(*image.writable)}")
+    lines += [f"VOLUME {_exec(*image.writable)}"] if image.writable else []
     lines.append(f"USER {image.uid}:{image.uid}")
     if image.entrypoint:
         lines.append(f"ENTRYPOINT {json.dumps(list(image.entrypoint))}")
