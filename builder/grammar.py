@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, GetCoreSchemaHandler, GetJ
 from pydantic_core import CoreSchema, core_schema
 
 from builder.reference import parse_reference
-from builder.target import GfxTarget
+from builder.target import TARGET, GfxTarget
 
 PLACEHOLDERS = ("fingerprint", "gfx")
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_-]*)\}")  # braces of JSON or of ${NAME} are none
@@ -75,17 +75,20 @@ def described(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A string that matches `pattern` as a whole. `expected` says so in words; `longest` is in characters."""
+    """A string that matches `pattern` as a whole. `expected` says so in words; `longest` is in characters.
+
+    Patterns keep to what Python, ECMA 262 and Rust read alike.
+    """
 
     pattern: str
     expected: str
-    longest: int = 4096
+    longest: int | None = None
 
     def check(self, text: str) -> str:
         """Return `text` when it has this form."""
         if not re.fullmatch(self.pattern, text):
             raise ValueError(f"expected {self.expected}, got {shown(text)}")
-        if len(text) > self.longest:
+        if self.longest is not None and len(text) > self.longest:
             raise ValueError(f"expected at most {self.longest} characters, got {len(text)}")
         return text
 
@@ -93,7 +96,38 @@ class Form:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {**handler(core), "pattern": f"^(?:{self.pattern})$", "maxLength": self.longest}
+        limit = {} if self.longest is None else {"maxLength": self.longest}
+        return {**handler(core), "pattern": f"^(?:{self.pattern})$", **limit}
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Tells editors the form of a string that another check decides about, in words of its own."""
+
+    pattern: str
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(core), "pattern": f"^(?:{self.pattern})$"}
+
+
+@dataclass(frozen=True, slots=True)
+class NoneOf:
+    """A string that is none of `words`. `expected` says in words what it has to be."""
+
+    words: tuple[str, ...]
+    expected: str
+
+    def check(self, text: str) -> str:
+        """Return `text` when it is none of the words."""
+        if text in self.words:
+            raise ValueError(f"expected {self.expected}, got {shown(text)}")
+        return text
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(core), "not": {"enum": list(self.words)}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +174,6 @@ class Distinct:
 
 def _tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
-
-
-def _none_of(words: tuple[str, ...], expected: str) -> AfterValidator:
-    def check(text: str) -> str:
-        if text in words:
-            raise ValueError(f"expected {expected}, got {shown(text)}")
-        return text
-
-    return AfterValidator(check)
 
 
 def only(number: int, what: str) -> BeforeValidator:
@@ -208,12 +233,13 @@ def check_writable(text: str) -> None:
 type_tuple = BeforeValidator(_tuple)
 
 _line = Form(f"[^{_UNSEEN}]*", "text on one line without control, invisible or direction characters")
+_below = r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._+@-]+)+"
 _path = Form(
-    r"/|(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._+@-]+)+",
+    f"/|{_below}",
     "an absolute, normal path of letters, digits and '._+@-', such as '/var/cache/triton'",
 )
 Line = Annotated[str, _line]
-Sentence = Annotated[str, _line, Form(r".*\S.*", "a sentence")]
+Sentence = Annotated[str, _line, Form(f"[^{_UNSEEN}]*[^{_UNSEEN}\\s][^{_UNSEEN}]*", "a sentence")]
 Name = Annotated[
     str,
     Form(r"[a-z0-9]+(?:[._-][a-z0-9]+)*", "lower-case letters and digits, joined by single '.', '_' or '-'", 64),
@@ -221,7 +247,7 @@ Name = Annotated[
 Suite = Annotated[
     str,
     Form(r"[a-z0-9]+(?:[._-][a-z0-9]+)*", "the code name of a Debian suite, such as 'trixie'", 64),
-    _none_of(
+    NoneOf(
         _MOVING_SUITES, "the code name of a suite, such as 'trixie', not one that moves from release to release"
     ),
 ]
@@ -248,18 +274,18 @@ Module = Annotated[
     str, Form(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*", "the name of a Python module, such as 'a.b'")
 ]
 AbsolutePath = Annotated[str, _path]
-Device = Annotated[str, _path, Form(r"/dev/.+", "a device below '/dev', such as '/dev/kfd'")]
+Device = Annotated[str, Form(f"/dev{_below}", "the path of a device below '/dev', such as '/dev/kfd'")]
 WritablePath = Annotated[str, _path, _checked(_writable)]
 InsidePath = Annotated[
     str,
     _line,
     Form(
-        r"(?!/)(?:(?:^|/)(?!\.{1,2}(?:/|$))[^/]+)+",
+        f"(?!/)(?:(?:^|/)(?!\\.{{1,2}}(?:/|$))[^/{_UNSEEN}]+)+",
         "the normal, relative path of a folder beside the recipe, such as 'src/probe'",
     ),
 ]
-Target = Annotated[str, _checked(GfxTarget)]
-PinnedImage = Annotated[str, _line, _checked(_pinned)]
+Target = Annotated[str, _checked(GfxTarget), Drawn(TARGET.pattern)]
+PinnedImage = Annotated[str, _line, _checked(_pinned), Drawn(r"[^@\s/]+/[^@\s]+@sha256:[0-9a-f]{64}")]
 IndexAddress = Annotated[
     str,
     _line,
@@ -270,7 +296,7 @@ Sha256 = Annotated[str, Form(r"[0-9a-f]{64}", "64 hex digits")]
 User = Annotated[
     str,
     Form(r"[a-z_][a-z0-9_-]*", "the name of a user: lower-case letters, digits, '_', '-'", 32),
-    _none_of(_TAKEN_USERS, "a name that no base has already"),
+    NoneOf(_TAKEN_USERS, "a name that no base has already"),
 ]
 Size = Annotated[str, Form(r"[1-9][0-9]*[kmg]", "a size such as '512m' or '8g'")]
 

@@ -16,6 +16,7 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from builder.errors import LockError
+from builder.grammar import only
 from builder.recipe import Component, Recipe, Sha256, type_tuple
 
 SCHEMA = 1
@@ -29,44 +30,61 @@ class _Table(BaseModel):
 
 
 class DebianPackage(_Table):
-    """One binary package of the bootstrapped base, or of the stages on it. `file` is its path in the archive."""
+    """One binary package of the bootstrapped base, or of the stages on it."""
 
-    name: str
-    version: str
-    file: str
-    size: int
-    sha256: Sha256
-    stage: Literal["base", "build", "runtime", "both"]
+    name: Annotated[str, Field(description="Name of the binary package.")]
+    version: Annotated[str, Field(description="Version with epoch and revision.")]
+    file: Annotated[str, Field(description="Path in the archive.")]
+    size: Annotated[int, Field(description="Size in bytes.")]
+    sha256: Annotated[Sha256, Field(description="Hash of the file.")]
+    stage: Annotated[
+        Literal["base", "build", "runtime", "both"],
+        Field(description="Whether it is in the base, or which stage adds it."),
+    ]
 
 
 class PythonFile(_Table):
-    """One wheel of the resolved set. `index` is the recipe's address of its index, None for the default."""
+    """One wheel of the resolved set."""
 
-    project: str
-    version: str
-    file: str
-    size: int | None = None
-    sha256: Sha256
-    index: str | None = None
-    layer: str
+    project: Annotated[str, Field(description="Normal name of the distribution.")]
+    version: Annotated[str, Field(description="Version, with its local part.")]
+    file: Annotated[str, Field(description="Name of the wheel.")]
+    size: Annotated[int | None, Field(description="Size in bytes, where the index says it.")] = None
+    sha256: Annotated[Sha256, Field(description="Hash of the file.")]
+    index: Annotated[
+        str | None, Field(description="Its index as the recipe calls it; the client's own when missing.")
+    ] = None
+    layer: Annotated[str, Field(description="The component it belongs to, or 'dependencies'.")]
 
 
 class LockedSource(_Table):
-    """The tree of a source: sha256 over names, modes and contents."""
+    """The tree of a source."""
 
-    tree: Sha256
+    tree: Annotated[Sha256, Field(description="Hash over names, modes and contents.")]
 
 
 class Lock(_Table):
-    """Everything a build takes from outside, by content. `epoch` is the time stamp of every file it makes."""
+    """Everything a build takes from outside, by content."""
 
-    schema_: Literal[1]
-    image: str
-    epoch: Annotated[int, Field(ge=0, description="Seconds since 1970: when the Debian suite was published.")]
-    asked: dict[str, str]
-    source: dict[str, LockedSource] = {}
-    deb: Annotated[tuple[DebianPackage, ...], type_tuple] = ()
-    python: Annotated[tuple[PythonFile, ...], type_tuple] = ()
+    schema_: Annotated[
+        Literal[1],
+        only(SCHEMA, "the only format this version reads"),
+        Field(description="Version of this format."),
+    ]
+    image: Annotated[str, Field(description="Name of the image it was made for.")]
+    epoch: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="Seconds since 1970 when the suite was published: the time of every file a build makes.",
+        ),
+    ]
+    asked: Annotated[
+        dict[str, str], Field(description="What the recipe asked for when it was made, as canonical JSON.")
+    ]
+    source: Annotated[dict[str, LockedSource], Field(description="Trees of the recipe's sources by name.")] = {}
+    deb: Annotated[tuple[DebianPackage, ...], type_tuple, Field(description="Debian packages.")] = ()
+    python: Annotated[tuple[PythonFile, ...], type_tuple, Field(description="Python distributions.")] = ()
 
     def packages(self, stage: Literal["base", "build", "runtime"]) -> tuple[DebianPackage, ...]:
         """Return the Debian packages of the base, or those a stage adds to it."""

@@ -86,7 +86,14 @@ class Source(Table):
 class Component(Table):
     """A thing that ends up in the image, one layer each unless it comes with the distribution."""
 
-    model_config = ConfigDict(json_schema_extra=_exactly_one("wheel", "source", "apt"))
+    model_config = ConfigDict(
+        json_schema_extra={
+            **_exactly_one("wheel", "source", "apt"),
+            "dependencies": {
+                "index": ["wheel"], "requires": ["wheel", "reason"], "build": ["source"], "source": ["build"]
+            },
+        }
+    )  # fmt: skip
 
     name: Annotated[Name, Field(description="Its name in messages, records and layers.")]
     wheel: Annotated[

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 # A processor is the major version in one or two digits, the minor in one, the stepping in one hexadecimal digit.
-_TARGET = re.compile(r"(gfx(?:[1-9][0-9]?[0-9][0-9a-f]|[1-9][0-9]?(?:-[0-9])?-generic))((?::[a-z]+[+-])*)")
+TARGET = re.compile(r"(gfx(?:[1-9][0-9]?[0-9][0-9a-f]|[1-9][0-9]?(?:-[0-9])?-generic))((?::[a-z]+[+-])*)")
 _FEATURES = ("sramecc", "xnack")
 
 
@@ -20,7 +20,7 @@ class GfxTarget:
     text: str
 
     def __post_init__(self) -> None:
-        match = _TARGET.fullmatch(self.text)
+        match = TARGET.fullmatch(self.text)
         if match is None:
             raise ValueError(f"expected a target such as 'gfx1201' or 'gfx942:xnack-', got {self.text!r}")
         features = [part[:-1] for part in match[2].split(":") if part]
