@@ -13,13 +13,16 @@ from typing import Annotated, Literal
 
 import tomli
 import tomli_w
+from packaging.utils import canonicalize_name
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from builder.errors import LockError
-from builder.grammar import only
+from builder.grammar import Between, Number, only
+from builder.problems import problems
 from builder.recipe import Component, Recipe, Sha256, type_tuple
 
 SCHEMA = 1
+_LAST_SECOND = 253402300799  # of the year 9999, which dates of images are written with
 DEPENDENCIES = "dependencies"  # the layer of every resolved distribution that is not a component of its own
 
 
@@ -74,9 +77,9 @@ class Lock(_Table):
     image: Annotated[str, Field(description="Name of the image it was made for.")]
     epoch: Annotated[
         int,
+        Between(0, _LAST_SECOND),
         Field(
-            ge=0,
-            description="Seconds since 1970 when the suite was published: the time of every file a build makes.",
+            description="Seconds since 1970 when the suite was published: the time of every file a build makes."
         ),
     ]
     asked: Annotated[
@@ -139,24 +142,41 @@ def parse_lock(text: str, *, file: str) -> Lock:
     """Return the lock in `text`; `file` is how messages call it. Raises `LockError`."""
     remedy = "make it again with: rocm-images lock"
     try:
-        return Lock.model_validate(tomli.loads(text))
+        table = tomli.loads(text, parse_float=Number)
+        return Lock.model_validate(table)
     except tomli.TOMLDecodeError as error:
         raise LockError(f"{file}: not a TOML file, it may have been cut short: {error}", hint=remedy) from error
     except ValidationError as error:
-        details = tuple(
-            f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()[:10]
-        )
-        raise LockError(f"{file}: not a lock this version can read", details=details, hint=remedy) from error
+        details = tuple(sorted({str(problem) for problem in problems(error, table, Lock)}))
+        raise LockError(f"{file}: not a lock this version can read", details=details[:10], hint=remedy) from error
+
+
+def gaps(recipe: Recipe, lock: Lock) -> tuple[str, ...]:
+    """Return, in words, what a recipe asks for and its lock does not hold, although it was made for it."""
+    found = [f"image: made for {lock.image}, the recipe is {recipe.name}"] if lock.image != recipe.name else []
+    for stage, base in (("build", recipe.base.build), ("runtime", recipe.base.runtime)):
+        if base.debian is not None:
+            held = {package.name for package in lock.deb if package.stage in ("base", "both", stage)}
+            found += [
+                f"base.{stage}.apt: no package {name} for this stage" for name in base.apt if name not in held
+            ]
+    wheels = {(file.layer, file.project) for file in lock.python}
+    found += [
+        f"component.{component.name}: no wheel of {component.wheel}"
+        for component in recipe.wheels
+        if (component.name, str(canonicalize_name(component.wheel or ""))) not in wheels
+    ]
+    found += [f"source.{name}: no tree" for name in recipe.source if name not in lock.source]
+    return tuple(sorted(found))
 
 
 def require_fit(recipe: Recipe, lock: Lock, *, file: str) -> None:
-    """Raise `LockError` with every difference when `lock` was made for another recipe."""
-    found = differences(recipe, lock)
-    if found:
-        raise LockError(
-            f"{file}: made for another recipe than the one beside it", details=found,
-            hint=f"rocm-images lock {recipe.name}",
-        )  # fmt: skip
+    """Raise `LockError` with every difference when `lock` was made for another recipe, or is not whole."""
+    hint = f"rocm-images lock {recipe.name}"
+    if found := differences(recipe, lock):
+        raise LockError(f"{file}: made for another recipe than the one beside it", details=found, hint=hint)
+    if found := gaps(recipe, lock):
+        raise LockError(f"{file}: not whole, it was cut short or edited", details=found, hint=hint)
 
 
 def canonical(table: Mapping[str, object]) -> bytes:
