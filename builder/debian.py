@@ -190,6 +190,8 @@ def bootstrap(
                 [
                     "mmdebstrap", "--quiet", "--variant=minbase", "--format=tar",
                     f"--architectures={ARCHITECTURE}",
+                    # Containers get a /dev of their own, and releases of mmdebstrap write these nodes differently.
+                    "--skip=output/dev",
                     *options, '--customize-hook=rm -f "$1/etc/apt/sources.list"',
                     suite, part, f"deb [trusted=yes] copy://{repository} ./",
                 ],
