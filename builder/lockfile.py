@@ -8,6 +8,7 @@ never by the address they happened to be fetched from.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -167,6 +168,9 @@ def gaps(recipe: Recipe, lock: Lock) -> tuple[str, ...]:
         if (component.name, str(canonicalize_name(component.wheel or ""))) not in wheels
     ]
     found += [f"source.{name}: no tree" for name in recipe.source if name not in lock.source]
+    entries = Counter([f"deb.{package.name}" for package in lock.deb])
+    entries.update(f"python.{file.project}" for file in lock.python)
+    found += [f"{entry}: more than once" for entry, count in entries.items() if count > 1]
     return tuple(sorted(found))
 
 

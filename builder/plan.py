@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +16,11 @@ from enum import StrEnum
 from builder.lockfile import DEPENDENCIES, Lock, canonical
 from builder.recipe import Recipe
 
+_LONGEST_TOLD = 160
+_HASH = re.compile(r"[0-9a-f]{64}")
 BUILD_FORMAT = 1  # raised when the same inputs would be made into other bytes
+# What this program makes of the inputs, by hash: another version of it may make something else of the same ones.
+DERIVED = ("dockerfile", "manifest")
 _FINGERPRINTED = ("torch", "triton", "aiter", "amd-aiter")
 
 
@@ -75,16 +80,20 @@ def content_inputs(recipe: Recipe, lock: Lock, tooling: Tooling) -> dict[str, st
         if base.image is not None:
             inputs[f"base.{stage}.apt"] = sorted(base.apt)
     for package in lock.deb:
-        inputs[f"deb.{package.name}"] = [package.version, package.sha256, package.stage]
+        inputs[f"deb.{package.name}"] = {
+            "version": package.version, "sha256": package.sha256, "stage": package.stage
+        }  # fmt: skip
     for file in lock.python:
-        inputs[f"wheel.{file.project}"] = [file.version, file.sha256, file.layer]
+        inputs[f"wheel.{file.project}"] = {
+            "version": file.version, "sha256": file.sha256, "layer": file.layer, "file": file.file
+        }  # fmt: skip
     for name, source in lock.source.items():
         inputs[f"source.{name}"] = source.tree
+    kept = {"version", "wheel", "source", "apt", "index", "build"}
     for place, component in enumerate(recipe.component):
-        inputs[f"component.{component.name}"] = [
-            place, component.version, component.wheel, component.source, component.apt,
-            list(component.build),
-        ]  # fmt: skip
+        inputs[f"component.{component.name}"] = {
+            "place": place, **component.model_dump(include=kept, exclude_none=True, mode="json")
+        }  # fmt: skip
     for key, value in recipe.image.model_dump(by_alias=True, mode="json").items():
         inputs[f"image.{key}"] = value
     return {key: json.dumps(value, sort_keys=True) for key, value in sorted(inputs.items())}
@@ -126,16 +135,37 @@ def fingerprint(recipe: Recipe, lock: Lock) -> str:
 
 
 def changes(new: Mapping[str, str], old: Mapping[str, str]) -> tuple[str, ...]:
-    """Return, in words, which inputs differ between two tables of inputs."""
+    """Return, in words, which inputs differ between two tables; what is made of inputs only if none does."""
+    changed = {key for key in new.keys() | old.keys() if new.get(key) != old.get(key)}
     told = []
-    for key in sorted(new.keys() | old.keys()):
+    for key in sorted(changed - set(DERIVED) or changed):
         if key not in old:
             told.append(f"{key} is new")
         elif key not in new:
             told.append(f"{key} is gone")
-        elif new[key] != old[key]:
-            told.append(f"{key} changed from {_short(old[key])} to {_short(new[key])}")
+        else:
+            told.append(f"{key}: {_difference(_value(old[key]), _value(new[key]))}")
     return tuple(told)
+
+
+def _value(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:  # from a record of another version
+        return text
+
+
+def _difference(old: object, new: object) -> str:
+    """Return how one value became another; of tables the parts that differ, a hash only if nothing else does."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        parts = [part for part in sorted(old.keys() | new.keys()) if old.get(part) != new.get(part)]
+        parts = [part for part in parts if part not in ("sha256", "file")] or parts
+        told = (f"{part} {_difference(old.get(part, 'none'), new.get(part, 'none'))}" for part in parts)
+        return ", ".join(told)
+    words = [value if isinstance(value, str) else json.dumps(value) for value in (old, new)]
+    if any(len(word) > _LONGEST_TOLD or _HASH.fullmatch(word) for word in words):
+        return "changed"
+    return " -> ".join(words)
 
 
 def decide(
@@ -181,7 +211,3 @@ def layers(recipe: Recipe, lock: Lock) -> tuple[str, ...]:
     """Return the names of the component layers, in the order they are stacked."""
     shared = (DEPENDENCIES,) if lock.wheels(DEPENDENCIES) else ()
     return shared + tuple(component.name for component in recipe.component if component.apt is None)
-
-
-def _short(value: str) -> str:
-    return value if len(value) <= 80 else f"{value[:77]}..."

@@ -113,8 +113,11 @@ def prepare(workspace: Workspace, name: str) -> Prepared:
     inputs = plan.content_inputs(recipe, lock, tooling())
     fingerprint = plan.fingerprint(recipe, lock)
     # What this program makes of the inputs is one as well: another Dockerfile is another image.
-    drawn = render.render(recipe, lock, content_key="", fingerprint=fingerprint).dockerfile
-    inputs["dockerfile"] = hashlib.sha256(drawn.encode()).hexdigest()
+    made = {
+        "dockerfile": render.render(recipe, lock, content_key="", fingerprint=fingerprint).dockerfile.encode(),
+        "manifest": lockfile.canonical(render.manifest(recipe, lock, content_key="", fingerprint=fingerprint)),
+    }
+    inputs |= {name: f'"{hashlib.sha256(made[name]).hexdigest()}"' for name in plan.DERIVED}
     return Prepared(
         recipe=recipe, lock=lock, lock_hash=lock_hash, inputs=inputs, content_key=plan.content_key(inputs),
         test_key=plan.test_key(recipe, _tests_hash(workspace, name)), fingerprint=fingerprint,

@@ -132,5 +132,6 @@ def lock(of: Recipe) -> Lock:
     return Lock(
         schema=1, image=of.name, epoch=EPOCH, asked=asked(of),
         source={name: LockedSource(tree=digest(name)) for name in of.source},
-        deb=tuple(sorted(debs, key=lambda deb: deb.name)), python=tuple(sorted(wheels, key=lambda file: file.project)),
+        deb=tuple(sorted(debs, key=lambda deb: deb.name)),
+        python=tuple(sorted(wheels, key=lambda file: file.project)),
     )  # fmt: skip

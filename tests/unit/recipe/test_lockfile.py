@@ -222,7 +222,7 @@ def test_a_lock_that_lost_entries_names_each_of_them() -> None:
     broken = lock.model_copy(
         update={
             "image": "other",
-            "deb": tuple(deb for deb in lock.deb if deb.name not in ("hipcc", "python3")),
+            "deb": tuple(deb for deb in lock.deb if deb.name not in ("hipcc", "python3")) + lock.deb[:1],
             "python": tuple(file for file in lock.python if file.project != "triton"),
             "source": {},
         }
@@ -235,6 +235,7 @@ def test_a_lock_that_lost_entries_names_each_of_them() -> None:
         "base.runtime.apt: no package hipcc for this stage",
         "base.runtime.apt: no package python3 for this stage",
         "component.triton: no wheel of triton",
+        "deb.bash: more than once",
         "image: made for other, the recipe is probe",
         "source.kernels: no tree",
     )
