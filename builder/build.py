@@ -104,7 +104,7 @@ def build(
             table = record.pin(
                 prepared.recipe, prepared.lock, reference=reference, digest=str(served),
                 content_key=prepared.content_key, test_key=prepared.test_key, lock_hash=prepared.lock_hash,
-                fingerprint=prepared.fingerprint, smoke=_summary(report),
+                fingerprint=prepared.fingerprint, smoke=report.summary(),
                 layers=record.owned_layers(blobs, prepared.rendered().owners),
             )  # fmt: skip
             write_atomic(pin, record.dump(table))
@@ -182,8 +182,7 @@ def _fetch(
 
 def _smoke(prepared: Prepared, image: BuiltImage, *, workspace: Workspace, story: Story) -> SmokeReport:
     own = workspace.images / prepared.recipe.name / "tests"
-    with story.step(f"smoke-testing {image.id}"):
-        report = run_smoke(
+    report = run_smoke(
             image.id, contract(prepared.recipe, fingerprint=prepared.fingerprint, packaged=_packaged(prepared)),
             results=workspace.dist / prepared.recipe.name, story=story, extra_tests=own if own.is_dir() else None,
         )  # fmt: skip
@@ -229,8 +228,3 @@ def test(name: str, *, workspace: Workspace, story: Story) -> SmokeReport:
         if here is None:
             raise LockError(f"{prepared.local}: not in the engine's store", hint=f"rocm-images build {name}")
         return _smoke(prepared, BuiltImage(id=here, digest=None), workspace=workspace, story=story)
-
-
-def _summary(report: SmokeReport) -> dict[str, object]:
-    tests = [(test.name, test.tier, test.outcome) for test in report.tests]
-    return record.smoke_entry(passed=report.passed, tiers=report.tiers, tests=tests)

@@ -28,7 +28,7 @@ from builder.sources.store import Store
 from builder.story import Story
 from builder.workspace import Workspace, write_atomic
 
-_BASE_FORMAT = 1  # raised when the same packages would be bootstrapped into another tree
+_BASE_FORMAT = 3  # raised when the same packages would be bootstrapped into another tree
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

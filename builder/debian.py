@@ -10,6 +10,7 @@ import hashlib
 import logging
 import re
 import shutil
+import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -239,9 +240,24 @@ def bootstrap(
             )  # fmt: skip
             if done.status:
                 raise BuildError(f"mmdebstrap could not make the Debian {suite} base", details=done.tail)
-            part.replace(target)
+            write_canonical(part, target)
         finally:
             part.unlink(missing_ok=True)
+
+
+def write_canonical(source: Path, target: Path) -> None:
+    """Write the tar file `source` again, in one dialect and without /dev.
+
+    Releases of mmdebstrap differ in how they write headers and the nodes below /dev; containers mount their own.
+    """
+    with tarfile.open(source) as old, tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as new:
+        for member in old:
+            if member.name == "./dev" or member.name.startswith("./dev/"):
+                continue
+            member.uname = member.gname = ""
+            # Times are whole seconds; extended attributes (file capabilities) stay.
+            member.pax_headers = {k: v for k, v in member.pax_headers.items() if k.startswith("SCHILY.xattr.")}
+            new.addfile(member, old.extractfile(member) if member.isreg() else None)
 
 
 def _write_repository(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -18,13 +19,16 @@ from packaging.utils import canonicalize_name
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from builder.errors import LockError
+from builder.grammar import HEX40, HEX40_OR_64, HEX64, Between, Number, only
+from builder.problems import problems
 from builder.recipe import BUILD_SUFFIX, Base, Component, Recipe, Source, type_tuple
 
 SCHEMA: Literal[1] = 1
+_LAST_SECOND = 253402300799  # of the year 9999, which dates of images are written with
 DEPENDENCIES = "dependencies"  # the layer of every resolved distribution that is not a component of its own
 # Patterns rather than functions: a lock has hundreds of them, and people wait for `plan` and `check`.
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+Sha256 = Annotated[str, Field(pattern=HEX64)]
+Commit = Annotated[str, Field(pattern=HEX40)]
 DEFAULT_INDEX = "default"  # how the lock writes the client's own index
 
 
@@ -42,100 +46,128 @@ class _Table(BaseModel):
 
 
 class DebianPackage(_Table):
-    """One binary package of the bootstrapped base, or of the stages on it. `file` is its path in the archive."""
+    """One binary package of the bootstrapped base, or of the stages on it."""
 
-    name: str
-    version: str
-    file: str
-    size: int
-    sha256: Sha256
-    stage: Literal["base", "build", "runtime", "both"]
+    name: Annotated[str, Field(description="Name of the binary package.")]
+    version: Annotated[str, Field(description="Version with epoch and revision.")]
+    file: Annotated[str, Field(description="Path in the archive.")]
+    size: Annotated[int, Field(description="Size in bytes.")]
+    sha256: Annotated[Sha256, Field(description="Hash of the file.")]
+    stage: Annotated[
+        Literal["base", "build", "runtime", "both"],
+        Field(description="Whether it is in the base, or which stage adds it."),
+    ]
 
 
 def _named_index(value: object) -> object:
     return None if value == DEFAULT_INDEX else value
 
 
-IndexName = Annotated[str | None, BeforeValidator(_named_index)]
+IndexName = Annotated[
+    str | None,
+    BeforeValidator(_named_index),
+    Field(description="Its index as the recipe calls it; 'default' is the client's own."),
+]
+IndexKind = Annotated[Literal["simple", "flat"], Field(description="Kind of its index.")]
 
 
 class PythonFile(_Table):
-    """One file of the resolved set. `index` is the recipe's address of its index, None for the client's default.
+    """One wheel of the resolved set.
 
     The layer `NAME.build` is what component NAME is built with; it is in no image.
     """
 
-    project: str
-    version: str
-    file: str
-    size: int | None = None
-    sha256: Sha256
-    layer: str
-    index_kind: Literal["simple", "flat"] = "simple"
+    project: Annotated[str, Field(description="Normal name of the distribution.")]
+    version: Annotated[str, Field(description="Version, with its local part.")]
+    file: Annotated[str, Field(description="Name of the wheel.")]
+    size: Annotated[int | None, Field(description="Size in bytes, where the index says it.")] = None
+    sha256: Annotated[Sha256, Field(description="Hash of the file.")]
+    layer: Annotated[
+        str, Field(description="The component it belongs to, 'dependencies', or 'NAME.build' of a build.")
+    ]
+    index_kind: IndexKind = "simple"
     index: IndexName = None
 
 
 class LockedSubmodule(_Table):
-    """A repository inside a git source: its path in the tree, its address, its commit."""
+    """A repository inside a git source."""
 
-    path: str
-    url: str
-    commit: Commit
+    path: Annotated[str, Field(description="Its path in the tree.")]
+    url: Annotated[str, Field(description="Its address.")]
+    commit: Annotated[Commit, Field(description="Its commit.")]
 
 
 class LockedSource(_Table):
-    """The content of a source: a tree, or the file it is unpacked from.
+    """The content of a source: a tree, or the file it is unpacked from."""
 
-    `tree` is the sha256 over names, modes and contents of a path, or git's id of the tree of `commit`. An sdist
-    and an archive have `size` and `sha256`, an sdist its `file` and the `index` that lists it as well.
-    """
-
-    tree: Annotated[str, Field(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")] | None = None
-    commit: Commit | None = None
-    submodule: Annotated[tuple[LockedSubmodule, ...], type_tuple] = ()
-    file: str | None = None
-    size: int | None = None
-    sha256: Sha256 | None = None
-    index_kind: Literal["simple", "flat"] = "simple"
+    tree: Annotated[
+        Annotated[str, Field(pattern=HEX40_OR_64)] | None,
+        Field(description="Of a path the hash over names, modes and contents; of a commit git's id of its tree."),
+    ] = None
+    commit: Annotated[Commit | None, Field(description="The commit of a git source.")] = None
+    submodule: Annotated[
+        tuple[LockedSubmodule, ...], type_tuple, Field(description="The submodules of a git source.")
+    ] = ()
+    file: Annotated[str | None, Field(description="Name of the sdist.")] = None
+    size: Annotated[int | None, Field(description="Size of the sdist or archive in bytes.")] = None
+    sha256: Annotated[Sha256 | None, Field(description="Hash of the sdist or archive.")] = None
+    index_kind: IndexKind = "simple"
     index: IndexName = None
 
     @property
     def content(self) -> object:
         """What says which bytes it has, as a value for JSON."""
         if self.commit is not None:
-            return [self.commit, self.tree, [[module.path, module.commit] for module in self.submodule]]
+            modules = [[module.path, module.commit] for module in self.submodule]
+            return {"commit": self.commit, "tree": self.tree, "submodules": modules}
         return self.tree or self.sha256
 
 
 class LockedBase(_Table):
-    """What an image that this one is built on had when the lock was made, as the hash of `provided`."""
+    """What an image that this one is built on had when the lock was made."""
 
-    provides: Sha256
+    provides: Annotated[Sha256, Field(description="Hash of its packages and distributions, by version.")]
 
 
 class LockedInventory(_Table):
-    """What the engine compiles while it serves, in short: call sites per kind, and what they need."""
+    """What the engine compiles while it serves, in short."""
 
-    sites: dict[str, int] = {}
-    headers: Annotated[tuple[str, ...], type_tuple] = ()
-    cuda_headers: int = 0
-    libraries: Annotated[tuple[str, ...], type_tuple] = ()
-    programs: Annotated[tuple[str, ...], type_tuple] = ()
-    unparsed: Annotated[tuple[str, ...], type_tuple] = ()
+    sites: Annotated[dict[str, int], Field(description="Call sites per kind.")] = {}
+    headers: Annotated[tuple[str, ...], type_tuple, Field(description="Third-party headers they need.")] = ()
+    cuda_headers: Annotated[int, Field(description="How many headers only CUDA builds need.")] = 0
+    libraries: Annotated[tuple[str, ...], type_tuple, Field(description="Libraries they are linked with.")] = ()
+    programs: Annotated[tuple[str, ...], type_tuple, Field(description="Programs they start.")] = ()
+    unparsed: Annotated[tuple[str, ...], type_tuple, Field(description="Files that could not be read.")] = ()
 
 
 class Lock(_Table):
-    """Everything a build takes from outside, by content. `epoch` is the time stamp of every file it makes."""
+    """Everything a build takes from outside, by content."""
 
-    schema_: Literal[1]
-    image: str
-    epoch: Annotated[int, Field(ge=0, description="Seconds since 1970: when the Debian suite was published.")]
-    asked: dict[str, str]
-    source: dict[str, LockedSource] = {}
-    base: dict[str, LockedBase] = {}
-    inventory: LockedInventory | None = None
-    deb: Annotated[tuple[DebianPackage, ...], type_tuple] = ()
-    python: Annotated[tuple[PythonFile, ...], type_tuple] = ()
+    schema_: Annotated[
+        Literal[1],
+        only(SCHEMA, "the only format this version reads"),
+        Field(description="Version of this format."),
+    ]
+    image: Annotated[str, Field(description="Name of the image it was made for.")]
+    epoch: Annotated[
+        int,
+        Between(0, _LAST_SECOND),
+        Field(
+            description="Seconds since 1970 when the suite was published: the time of every file a build makes."
+        ),
+    ]
+    asked: Annotated[
+        dict[str, str], Field(description="What the recipe asked for when it was made, as canonical JSON.")
+    ]
+    source: Annotated[dict[str, LockedSource], Field(description="The recipe's sources by name.")] = {}
+    base: Annotated[
+        dict[str, LockedBase], Field(description="The images of this project that it is built on, by name.")
+    ] = {}
+    inventory: Annotated[
+        LockedInventory | None, Field(description="What the engine compiles while it serves.")
+    ] = None
+    deb: Annotated[tuple[DebianPackage, ...], type_tuple, Field(description="Debian packages.")] = ()
+    python: Annotated[tuple[PythonFile, ...], type_tuple, Field(description="Python distributions.")] = ()
 
     def packages(self, stage: Literal["base", "build", "runtime"]) -> tuple[DebianPackage, ...]:
         """Return the Debian packages of the base, or those a stage adds to it."""
@@ -252,14 +284,44 @@ def parse_lock(text: str, *, file: str) -> Lock:
     """Return the lock in `text`; `file` is how messages call it. Raises `LockError`."""
     remedy = "make it again with: rocm-images lock"
     try:
-        return Lock.model_validate(tomli.loads(text))
+        table = tomli.loads(text, parse_float=Number)
+        return Lock.model_validate(table)
     except tomli.TOMLDecodeError as error:
         raise LockError(f"{file}: not a TOML file, it may have been cut short: {error}", hint=remedy) from error
     except ValidationError as error:
-        details = tuple(
-            f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()[:10]
-        )
-        raise LockError(f"{file}: not a lock this version can read", details=details, hint=remedy) from error
+        details = tuple(sorted({str(problem) for problem in problems(error, table, Lock)}))
+        raise LockError(f"{file}: not a lock this version can read", details=details[:10], hint=remedy) from error
+
+
+def gaps(recipe: Recipe, lock: Lock) -> tuple[str, ...]:
+    """Return, in words, what a recipe asks for and its lock does not hold, although it was made for it."""
+    found = [f"image: made for {lock.image}, the recipe is {recipe.name}"] if lock.image != recipe.name else []
+    for stage, base in (("build", recipe.base.build), ("runtime", recipe.base.runtime)):
+        if base.debian is not None:
+            held = {package.name for package in lock.deb if package.stage in ("base", "both", stage)}
+            found += [
+                f"base.{stage}.apt: no package {name} for this stage" for name in base.apt if name not in held
+            ]
+    wheels = {(file.layer, file.project) for file in lock.python}
+    found += [
+        f"component.{component.name}: no wheel of {component.wheel}"
+        for component in recipe.wheels
+        if (component.name, str(canonicalize_name(component.wheel or ""))) not in wheels
+    ]
+    found += [f"source.{name}: no tree" for name in recipe.source if name not in lock.source]
+    entries = Counter((f"deb.{package.name}", place) for package in lock.deb for place in _places(package))
+    entries.update((f"python.{file.project}", _layer_kind(file.layer)) for file in lock.python)
+    found += [f"{entry}: more than once" for (entry, _), count in entries.items() if count > 1]
+    return tuple(sorted(found))
+
+
+def _places(package: DebianPackage) -> tuple[str, ...]:
+    """Return where a package is: one can be in the base of a stage and, on another base, added by the other."""
+    return ("build", "runtime") if package.stage == "both" else (package.stage,)
+
+
+def _layer_kind(layer: str) -> str:
+    return layer if layer.endswith(BUILD_SUFFIX) else "served"
 
 
 def require_fit(
@@ -273,6 +335,8 @@ def require_fit(
     remedy = f"rocm-images lock {recipe.name}"
     if found:
         raise LockError(f"{file}: made for another recipe than the one beside it", details=found, hint=remedy)
+    if found := gaps(recipe, lock):
+        raise LockError(f"{file}: not whole, it was cut short or edited", details=found, hint=remedy)
     for name, packages in (offered or {}).items():
         now, then = provided_hash(packages), lock.base[name].provides if name in lock.base else "nothing"
         if now != then:

@@ -14,11 +14,14 @@ from enum import StrEnum
 
 from builder.lockfile import DEPENDENCIES, SORTED_JSON, Lock, canonical
 from builder.recipe import BUILD_SUFFIX, Base, Component, Recipe
-from builder.whatchanged import changes
+from builder.whatchanged import DERIVED, changes
+
+__all__ = ["BUILD_FORMAT", "DERIVED", "Action", "Known", "Plan", "Tooling", "changes", "content_inputs", "decide"]
 
 BUILD_FORMAT = 1  # raised when the same inputs would be made into other bytes
-# What else of a component changes its bytes. It is named apart, because most components have none of it.
-_MORE = ("base", "subdirectory", "build_env", "needs", "gfx")
+# What of a component changes its bytes; its share of the lock counts as wheels and sources.
+_COMPONENT = ("version", "wheel", "source", "apt", "base", "build", "subdirectory", "build_env", "needs", "gfx")
+_BUILT_BY = ("subdirectory", "build_env", "needs", "gfx")
 _FINGERPRINTED = ("torch", "triton", "aiter", "amd-aiter")
 
 
@@ -67,6 +70,7 @@ def content_inputs(
 
     `below` has the content keys of the images that this one is built on.
     """
+    used = steps(recipe, lock)
     inputs: dict[str, object] = {
         "format": BUILD_FORMAT,
         "epoch": lock.epoch,
@@ -75,7 +79,6 @@ def content_inputs(
         "python": recipe.python,
         "engine": recipe.engine,
     }
-    used = steps(recipe, lock)
     if "install-wheels" in used:
         inputs["uv"] = tooling.uv
     inputs |= {f"step.{name}": digest for name, digest in tooling.steps.items() if name in used}
@@ -90,27 +93,28 @@ def content_inputs(
     for package in lock.deb:
         # A package is in the lock twice where the stages start from different bases and both get it.
         key = f"deb.{package.name}" + (f".{package.stage}" if counted[package.name] > 1 else "")
-        inputs[key] = [package.version, package.sha256, package.stage]
+        inputs[key] = {
+            "version": package.version, "sha256": package.sha256, "stage": package.stage
+        }  # fmt: skip
     for file in lock.python:
         built_with = file.layer.endswith(BUILD_SUFFIX)
-        key = f"wheel.{file.layer}.{file.project}" if built_with else f"wheel.{file.project}"
-        inputs[key] = [file.version, file.sha256, file.layer]
+        inputs[f"wheel.{file.layer}.{file.project}" if built_with else f"wheel.{file.project}"] = {
+            "version": file.version, "sha256": file.sha256, "layer": file.layer, "file": file.file
+        }  # fmt: skip
     for name, source in lock.source.items():
         inputs[f"source.{name}"] = source.content
     for place, component in enumerate(recipe.component):
-        inputs[f"component.{component.name}"] = [
-            place, component.version, component.wheel, component.source, component.apt,
-            list(component.build),
-        ]  # fmt: skip
-        if more := _more(component):
-            inputs[f"component.{component.name}.more"] = more
+        inputs[f"component.{component.name}"] = {
+            "place": place, **_made_by(component)
+        }  # fmt: skip
     for key, value in recipe.image.model_dump(by_alias=True, mode="json").items():
         inputs[f"image.{key}"] = value
     return {key: SORTED_JSON(value) for key, value in sorted(inputs.items())}
 
 
-def _more(component: Component) -> dict[str, object]:
-    return {key: value for key in _MORE if (value := getattr(component, key))}
+def _made_by(component: Component) -> dict[str, object]:
+    index = {"index": component.index.url} if component.index is not None else {}
+    return index | {key: value for key in _COMPONENT if (value := getattr(component, key))}
 
 
 def floats(base: Base, lock: Lock, stage: str) -> bool:
@@ -162,7 +166,7 @@ def fingerprint(recipe: Recipe, lock: Lock, *, below: str | None = None) -> str:
         if component.wheel is not None:
             parts[component.name] = [file.sha256 for file in lock.wheels(component.name)]
         elif component.source is not None:
-            more = _more(component)
+            more = {key: value for key in _BUILT_BY if (value := getattr(component, key))}
             built_with = [file.sha256 for file in lock.wheels(component.name + BUILD_SUFFIX)]
             parts[component.name] = [
                 lock.source[component.source].content, list(component.build),
@@ -208,7 +212,7 @@ def decide(
     elif published is None:
         action, reasons = Action.BUILD, ("built and tested before, but the registry does not hold it",)
     else:
-        action, reasons = Action.SKIP, (f"{known.digest} is there and tested, and no input changed",)
+        action, reasons = Action.SKIP, (f"{known.digest} is published and tested, and no input changed",)
     return Plan(
         image=recipe.name, content_key=key, fingerprint=fingerprint(recipe, lock), action=action, reasons=reasons
     )

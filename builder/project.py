@@ -132,6 +132,7 @@ def names(workspace: Workspace) -> tuple[str, ...]:
 
 def load_lock(workspace: Workspace, recipe: Recipe) -> tuple[Lock, str]:
     """Read the lock of a recipe, and its sha256. Raises `LockError` when it is missing or does not fit."""
+    require_no_circle(workspace, recipe)
     path = workspace.lock(recipe.name)
     file, remedy = workspace.shown(path), f"rocm-images lock {recipe.name}"
     try:
@@ -209,10 +210,20 @@ def prepare(workspace: Workspace, name: str) -> Prepared:
     )
     runtime = below.get(recipe.base.runtime.recipe or "")
     _check_user(recipe, runtime.recipe if runtime is not None else None)
+    fingerprint = plan.fingerprint(recipe, lock, below=runtime.fingerprint if runtime is not None else None)
+    # What this program makes of the inputs is one as well: another Dockerfile is another image.
+    rendered = render.render(
+        recipe, lock, content_key="", fingerprint=fingerprint,
+        below=runtime.recipe if runtime is not None else None,
+    )  # fmt: skip
+    made = {
+        "dockerfile": rendered.dockerfile.encode(),
+        "manifest": lockfile.canonical(render.manifest(recipe, lock, content_key="", fingerprint=fingerprint)),
+    }
+    inputs |= {name: f'"{hashlib.sha256(made[name]).hexdigest()}"' for name in plan.DERIVED}
     return Prepared(
         recipe=recipe, lock=lock, lock_hash=lock_hash, inputs=inputs, content_key=plan.content_key(inputs),
-        test_key=plan.test_key(recipe, _tests_hash(workspace, name)), below=below,
-        fingerprint=plan.fingerprint(recipe, lock, below=runtime.fingerprint if runtime is not None else None),
+        test_key=plan.test_key(recipe, _tests_hash(workspace, name)), fingerprint=fingerprint, below=below,
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ The same image, tests and registry give the same record: it holds no time and no
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from builder.errors import LockError
@@ -74,14 +74,6 @@ def pin(
         "size": sum(layer.size for layer in layers),
         "smoke": dict(smoke),
     }
-
-
-def smoke_entry(
-    *, passed: bool, tiers: Mapping[str, str], tests: Iterable[tuple[str, str, str]]
-) -> dict[str, object]:
-    """Return what a record says of the smoke tests: per tier, and per test (name, tier, outcome); no times."""
-    listed = [{"name": name, "tier": tier, "outcome": outcome} for name, tier, outcome in sorted(tests)]
-    return {"passed": passed, "tiers": dict(tiers), "tests": listed}
 
 
 def dump(table: Mapping[str, object]) -> str:

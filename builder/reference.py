@@ -60,7 +60,7 @@ class ImageReference:
 
 def parse_reference(text: str) -> ImageReference:
     """Parse `host/path[:tag][@digest]`. Raises `ValueError` that says what was expected."""
-    rest, _, digest = text.partition("@")
+    rest, at, digest = text.partition("@")
     host, slash, rest = rest.partition("/")
     if not slash or not _HOST.fullmatch(host) or not ("." in host or ":" in host or host == "localhost"):
         raise ValueError(f"expected a registry host first, as in 'docker.io/rocm/vllm', got {text!r}")
@@ -69,7 +69,7 @@ def parse_reference(text: str) -> ImageReference:
         raise ValueError(f"expected a lower-case repository path after the host, got {path!r}")
     if colon and not _TAG.fullmatch(tag):
         raise ValueError(f"expected a tag of at most 128 letters, digits, '.', '_', '-', got {tag!r}")
-    return ImageReference(host=host, path=path, tag=tag or None, digest=Digest(digest) if digest else None)
+    return ImageReference(host=host, path=path, tag=tag or None, digest=Digest(digest) if at else None)
 
 
 def parse_repository(text: str) -> ImageReference:

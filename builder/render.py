@@ -212,6 +212,8 @@ def _image_stage(
     }
     lines.append(_pairs("LABEL", {key: value for key, value in labels.items() if value or below}))
     lines += [f"EXPOSE {port}" for port in image.expose]
+    # So that a read-only container has them writable even where nobody mounts anything.
+    lines += [f"VOLUME {_exec(*image.writable)}"] if image.writable else []
     lines.append(f"USER {image.uid}:{image.uid}")
     if image.entrypoint or (below is not None and below.image.entrypoint):
         lines.append(f"ENTRYPOINT {json.dumps(list(image.entrypoint))}")
@@ -239,7 +241,7 @@ def manifest(recipe: Recipe, lock: Lock, *, content_key: str, fingerprint: str) 
         "fingerprint": fingerprint,
         "gfx": list(recipe.gfx),
         "python": recipe.python,
-        "components": [_made_of(component, lock) for component in recipe.component],
+        "components": [component_entry(component, lock) for component in recipe.component],
         "distributions": {
             file.project: {"version": file.version, "file": file.file, "sha256": file.sha256, "layer": file.layer}
             for file in lock.served
@@ -251,18 +253,13 @@ def manifest(recipe: Recipe, lock: Lock, *, content_key: str, fingerprint: str) 
 
 
 def component_entry(component: Component, lock: Lock) -> dict[str, object]:
-    """Return one component as records list it: version, kind, what it was made of, and where that is listed."""
-    index = {"index": component.index.url} if component.index is not None else {}
-    return _made_of(component, lock) | index
-
-
-def _made_of(component: Component, lock: Lock) -> dict[str, object]:
-    """Return one component as the image itself lists it: what does not change a byte of it is not in it."""
+    """Return one component as records and manifests list it: version, kind, and what it was made of."""
     entry: dict[str, object] = {"name": component.name, "version": component.version}
     match component.kind:
         case "wheel":
             files = lock.wheels(component.name)
             entry |= {"wheel": files[0].file, "sha256": files[0].sha256} if files else {}
+            entry |= {"index": component.index.url} if component.index is not None else {}
         case "source":
             source = lock.source[component.source or ""]
             facts = {"tree": source.tree, "commit": source.commit, "file": source.file, "sha256": source.sha256}

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_TARGET = re.compile(r"(gfx(?:[0-9]{3,4}[0-9a-f]?|[0-9a-f]{3,4}|[0-9]+(?:-[0-9]+)?-generic))((?::[a-z]+[+-])*)")
-_FEATURES = frozenset({"sramecc", "xnack"})
+# A processor is the major version in one or two digits, the minor in one, the stepping in one hexadecimal digit.
+TARGET = re.compile(r"(gfx(?:[1-9][0-9]?[0-9][0-9a-f]|[1-9][0-9]?(?:-[0-9])?-generic))((?::[a-z]+[+-])*)")
+_FEATURES = ("sramecc", "xnack")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -19,12 +20,12 @@ class GfxTarget:
     text: str
 
     def __post_init__(self) -> None:
-        match = _TARGET.fullmatch(self.text)
+        match = TARGET.fullmatch(self.text)
         if match is None:
             raise ValueError(f"expected a target such as 'gfx1201' or 'gfx942:xnack-', got {self.text!r}")
-        unknown = {part[:-1] for part in match[2].split(":") if part} - _FEATURES
-        if unknown:
-            raise ValueError(f"expected the features sramecc or xnack, got {self.text!r}")
+        features = [part[:-1] for part in match[2].split(":") if part]
+        if features != [feature for feature in _FEATURES if feature in features]:
+            raise ValueError(f"expected the features sramecc and xnack, once and in this order, got {self.text!r}")
 
     def __str__(self) -> str:
         return self.text

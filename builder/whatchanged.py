@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 
 _PACKAGES = {"deb": "Debian packages", "wheel": "Python distributions"}
+# What this program makes of the inputs, by hash: another version of it may make something else of the same ones.
+DERIVED = ("dockerfile", "manifest")
+_LONGEST_TOLD = 160
+_HASH = re.compile(r"[0-9a-f]{64}")
 _MOST = 8  # lines
 _NAMED = 4  # packages of a group
 
 
 def changes(new: Mapping[str, str], old: Mapping[str, str]) -> tuple[str, ...]:
-    """Return, in words, every input that differs between two tables of inputs, each starting with its name."""
+    """Return, in words, which inputs differ between two tables; what is made of inputs only if none does."""
+    changed = {key for key in new.keys() | old.keys() if new.get(key) != old.get(key)}
     told = []
-    for key in sorted(new.keys() | old.keys()):
+    for key in sorted(changed - set(DERIVED) or changed):
         if key not in old:
             told.append(f"{key} is new")
         elif key not in new:
             told.append(f"{key} is gone")
-        elif new[key] != old[key]:
-            told.append(f"{key} {_difference(key, new[key], old[key])}")
+        else:
+            told.append(f"{key}: {_difference(_value(old[key]), _value(new[key]))}")
     return tuple(told)
 
 
@@ -39,16 +45,21 @@ def in_short(reasons: Sequence[str]) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _difference(key: str, new: str, old: str) -> str:
-    if key.partition(".")[0] in _PACKAGES:
-        (version, sha256, place), (version_before, sha256_before, place_before) = json.loads(new), json.loads(old)
-        if version != version_before:
-            return f"changed from {version_before} to {version}"
-        if sha256 != sha256_before:
-            return f"{version} is another file: {sha256[:12]} instead of {sha256_before[:12]}"
-        return f"moved from {place_before} to {place}"
-    return f"changed from {_short(old)} to {_short(new)}"
+def _value(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:  # from a record of another version
+        return text
 
 
-def _short(value: str) -> str:
-    return value if len(value) <= 80 else f"{value[:77]}..."
+def _difference(old: object, new: object) -> str:
+    """Return how one value became another; of tables the parts that differ, a hash only if nothing else does."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        parts = [part for part in sorted(old.keys() | new.keys()) if old.get(part) != new.get(part)]
+        parts = [part for part in parts if part not in ("sha256", "file")] or parts
+        told = (f"{part} {_difference(old.get(part, 'none'), new.get(part, 'none'))}" for part in parts)
+        return ", ".join(told)
+    words = [value if isinstance(value, str) else json.dumps(value) for value in (old, new)]
+    if any(len(word) > _LONGEST_TOLD or _HASH.fullmatch(word) for word in words):
+        return "changed"
+    return " -> ".join(words)

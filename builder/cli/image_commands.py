@@ -34,6 +34,7 @@ def register(app: typer.Typer) -> None:
     app.command()(build)
     app.command()(test)
     app.command()(pin)
+    app.command()(schema)
 
 
 def list_images(context: typer.Context, as_json: Json = False) -> None:
@@ -162,6 +163,22 @@ def pin(context: typer.Context, image: Image, as_json: Json = False) -> None:
     text = path.read_text()
     table = parse_pin(text, file=workspace.shown(path))
     Console().result(text if as_json else str(table["reference"]))
+
+
+def schema(
+    of: Annotated[str, typer.Argument(metavar="[recipe|lock|pin]", help="The kind of file.")] = "recipe",
+) -> None:
+    """Write the JSON Schema of a kind of file to standard output, for editors and other programs.
+
+    Example: rocm-images schema > recipe.schema.json
+    """
+    from builder.errors import RecipeError
+    from builder.problems import nearest
+    from builder.schema import SCHEMAS, dump
+
+    if of not in SCHEMAS:
+        raise RecipeError(f"there is no schema of {of!r}{nearest(of, SCHEMAS)}", hint="rocm-images schema --help")
+    Console().result(dump(SCHEMAS[of]()))
 
 
 def workspace_of(context: typer.Context) -> Workspace:

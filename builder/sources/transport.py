@@ -203,7 +203,7 @@ def _judge(url: str, response: requests.Response) -> None:
         raise Missing(url, status)
     if status in _LOGIN:
         raise Unreachable(f"{shown(url)}: asks for a login ({status})")
-    if status in (408, 416, 425, 429) or status >= 500:
+    if status in (408, 416, 425, 429) or (status >= 500 and status != 501):
         raise Again(f"answers {status} {response.reason}", _retry_after(response))
     raise Unreachable(f"{shown(url)}: answers {status} {response.reason}")
 

@@ -21,6 +21,7 @@ _MACH = {
 _BUNDLE = b"__CLANG_OFFLOAD_BUNDLE__"
 _COMPRESSED_BUNDLE = b"CCOB"
 _MOST_ENTRIES = 256
+_LONGEST_NAME = 256
 
 
 def is_amdgpu(data: bytes) -> bool:
@@ -60,7 +61,9 @@ def _entries(data: bytes, at: int) -> list[str]:
         if at + 24 > len(data):
             break
         _, size, length = struct.unpack_from("<QQQ", data, at)
-        name = data[at + 24 : at + 24 + min(length, 256)].decode("ascii", "replace")
+        if length > min(_LONGEST_NAME, len(data) - at - 24):
+            break
+        name = data[at + 24 : at + 24 + length].decode("ascii", "replace")
         at += 24 + length
         kind, _, target = name.partition("--")  # hipv4-amdgcn-amd-amdhsa--gfx942:xnack-
         if kind.startswith("hip") and "amdgcn" in kind and size:

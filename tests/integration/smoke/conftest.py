@@ -93,7 +93,13 @@ def only(sound: Contract) -> Callable[..., Contract]:
 
 
 @pytest.fixture(scope="session")
-def forge(image: str) -> Iterator[Callable[..., str]]:
+def references(image: str) -> set[str]:
+    """The images that these tests run; the engine may be busy with others of somebody else."""
+    return {image}
+
+
+@pytest.fixture(scope="session")
+def forge(image: str, references: set[str]) -> Iterator[Callable[..., str]]:
     """Build an image from the sound one with some more instructions, as root, and go back to its user."""
     made: dict[tuple[str, ...], str] = {}
 
@@ -106,6 +112,7 @@ def forge(image: str) -> Iterator[Callable[..., str]]:
                 ["docker", "build", "-q", "--network", "none", "-t", made[key], "-"], stdin=dockerfile
             )
             assert done.status == 0, done.stderr
+            references.add(made[key])
         return made[key]
 
     yield build
@@ -124,14 +131,14 @@ def smoke(tmp_path: Path) -> Run:
 
 
 @pytest.fixture
-def ours(client: docker.DockerClient) -> Iterator[Callable[[], list[str]]]:
-    """Return the names of containers that smoke runs started since; a test must leave none."""
-    before = {found.id for found in client.containers.list(all=True, filters={"label": RUN_LABEL})}
+def ours(client: docker.DockerClient, references: set[str]) -> Iterator[Callable[[], list[str]]]:
+    """Return the names of the containers that these tests have running; a test must leave none."""
 
     def names() -> list[str]:
-        now = client.api.containers(all=True, filters={"label": RUN_LABEL})
-        return [entry["Names"][0].lstrip("/") for entry in now if entry["Id"] not in before]
+        found = client.api.containers(all=True, filters={"label": RUN_LABEL})
+        return [entry["Names"][0].lstrip("/") for entry in found if entry["Image"] in references]
 
+    assert names() == []
     yield names
     assert names() == []
 

@@ -174,14 +174,17 @@ def test_an_engine_that_goes_away_in_the_middle_is_no_verdict_on_the_image(
     image: str, only: Only, ours: Names, relay: Relay, tmp_path: Path, client: docker.DockerClient
 ) -> None:
     run = started(image, only("sglang-hash"), tmp_path, DOCKER_HOST=relay.address)
-    until(lambda: compiling(client, ours()))
-    relay.cut()
-    out, _ = run.communicate(timeout=120)
+    try:
+        until(lambda: compiling(client, ours()))
+        relay.cut()
+        out, _ = run.communicate(timeout=120)
+    finally:
+        run.kill()
+        for name in ours():  # out of reach for the run; they would end by themselves
+            containers.remove(name)
     assert run.returncode == EngineError.exit_code, out
     assert "engine" in out
     assert not (tmp_path / "results" / "smoke.json").exists()
-    for name in ours():  # out of reach for the run; they would end by themselves
-        containers.remove(name)
 
 
 def test_a_container_outlives_nobody_even_when_its_owner_is_killed(image: str, ours: Names) -> None:

@@ -82,15 +82,7 @@ def test_an_empty_entry_is_no_code_and_a_second_bundle_counts() -> None:
 @pytest.mark.parametrize("cut", range(0, 130, 7))
 def test_a_bundle_that_is_cut_off_is_read_as_far_as_it_goes(cut: int) -> None:
     data = bundle(("hipv4-amdgcn-amd-amdhsa--gfx1100", 4000), ("hipv4-amdgcn-amd-amdhsa--gfx1201", 4000))
-    assert set(code_object.bundle_targets(data[:cut])) <= {
-        "gfx1100",
-        "gfx1201",
-        "gfx110",
-        "gfx11",
-        "gfx1",
-        "gfx",
-        "",
-    }
+    assert set(code_object.bundle_targets(data[:cut])) <= {"gfx1100", "gfx1201"}
 
 
 def refuse_write() -> None:

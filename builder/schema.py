@@ -1,0 +1,141 @@
+"""JSON Schemas of the files this project reads and writes, for editors and for whoever reads them by program.
+
+Made from the models, so that they never say something else; checked in below docs/. Knows JSON Schema draft 7,
+which editors read most widely, and nothing of any particular file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from builder import record
+from builder.lockfile import Lock
+from builder.recipe import Recipe
+
+_DRAFT = "http://json-schema.org/draft-07/schema#"
+_DIGEST = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
+_TEXT = {"type": "string"}
+_TEXTS = {"type": "array", "items": _TEXT}
+
+
+def recipe_schema() -> dict[str, Any]:
+    """Return the schema of `recipe.toml`: every key with its description, nothing else allowed."""
+    return _of(Recipe, "Recipe of an image of rocm-images")
+
+
+def lock_schema() -> dict[str, Any]:
+    """Return the schema of `recipe.lock`."""
+    return _of(Lock, "Lock of a recipe of rocm-images")
+
+
+def pin_schema() -> dict[str, Any]:
+    """Return the schema of `pin.json`, the record of a published, tested image.
+
+    A component's entry says by its keys what it was made of, so those are open.
+    """
+    return {
+        "$schema": _DRAFT,
+        "title": "Record of a published, tested image of rocm-images",
+        **_table(
+            {
+                "schema": ({"const": record.SCHEMA}, "Version of this format."),
+                "image": (_TEXT, "Name of the image."),
+                "version": (_TEXT, "Version of its engine."),
+                "reference": (
+                    {"type": "string", "pattern": "^[^@]+:[^@/]+@sha256:[0-9a-f]{64}$"},
+                    "What deployments pin: host/path:tag@sha256:…",
+                ),
+                "digest": (_DIGEST, "Digest of the manifest that was tested and published."),
+                "content-key": (_hex(64), "Hash of everything that can change the image's bytes."),
+                "test-key": (_hex(64), "Hash of everything it was tested with."),
+                "lock": (_DIGEST, "Hash of the lock it was built from."),
+                "fingerprint": (_hex(16), "A cached KV page is valid exactly as long as this stays."),
+                "gfx": (_TEXTS, "GPU targets every compiled part contains."),
+                "python": (_TEXT, "Version of its Python."),
+                "bases": (_table({"build": (_TEXT, "Of the build stage."), "runtime": (_TEXT, "Of what ships.")}),
+                          "What its stages start from."),
+                "components": (
+                    {"type": "array", "items": {
+                        "type": "object", "required": ["name", "version"],
+                        "properties": {"name": _TEXT, "version": _TEXT},
+                    }},
+                    "What it is made of: name, version, and the file or tree by hash.",
+                ),
+                "layers": (
+                    {"type": "array", "items": _table({
+                        "owner": (_TEXT, "The component it belongs to, or 'base', 'packages', 'user' …"),
+                        "digest": (_DIGEST, "Digest of the compressed layer."),
+                        "size": ({"type": "integer", "minimum": 0}, "Compressed size in bytes."),
+                    })},
+                    "Its layers, bottom first.",
+                ),
+                "size": ({"type": "integer", "minimum": 0}, "Compressed size of all layers in bytes."),
+                "smoke": (
+                    _table({
+                        "passed": ({"const": True}, "Nothing else is published."),
+                        "tiers": ({"type": "object", "additionalProperties": _TEXT}, "What became of each tier."),
+                        "tests": (
+                            {"type": "array", "items": _table({
+                                "name": (_TEXT, "The test."), "tier": (_TEXT, "Its tier."),
+                                "outcome": (_TEXT, "What became of it."),
+                            })},
+                            "Every test.",
+                        ),
+                    }),
+                    "What the smoke tests said of exactly this digest.",
+                ),
+            }
+        ),
+    }  # fmt: skip
+
+
+SCHEMAS = {"recipe": recipe_schema, "lock": lock_schema, "pin": pin_schema}
+
+
+def dump(schema: Mapping[str, Any]) -> str:
+    """Return a schema as the text that is checked in."""
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _table(keys: Mapping[str, tuple[Mapping[str, Any], str]]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": list(keys),
+        "properties": {key: {**schema, "description": words} for key, (schema, words) in keys.items()},
+    }
+
+
+def _hex(digits: int) -> dict[str, Any]:
+    return {"type": "string", "pattern": f"^[0-9a-f]{{{digits}}}$"}
+
+
+def _of(model: type[BaseModel], title: str) -> dict[str, Any]:
+    made = model.model_json_schema(by_alias=True, ref_template="#/definitions/{model}")
+    definitions = made.pop("$defs")
+    whole = {**made, "definitions": dict(sorted(definitions.items()))}
+    return {"$schema": _DRAFT, "title": title} | {
+        key: _plain(value) for key, value in whole.items() if key != "title"
+    }
+
+
+def _plain(node: object) -> object:
+    """Turn what pydantic makes into what a person would write for a TOML file, which has no null."""
+    if isinstance(node, list):
+        return [_plain(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    node = {key: value for key, value in node.items() if key != "title" or not isinstance(value, str)}
+    arms = [arm for arm in node.pop("anyOf", []) if arm != {"type": "null"}]
+    node |= arms[0] if len(arms) == 1 else ({"anyOf": arms} if arms else {})
+    if node.get("default") is None or "$ref" in node:
+        node.pop("default", None)
+    if "$ref" in node and len(node) > 1:  # in draft 7 nothing counts beside a reference
+        node["allOf"] = [{"$ref": node.pop("$ref")}]
+    if "patternProperties" in node:
+        node["additionalProperties"] = False
+    return {key: _plain(value) for key, value in node.items()}

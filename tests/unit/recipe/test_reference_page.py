@@ -1,0 +1,52 @@
+"""docs/recipe.md names every key of the model, in the section of its table, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from builder.recipe import Base, Component, DebianBase, Image, Override, Recipe, Smoke, Source, Table
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "recipe.md"
+TABLES_OF_THEIR_OWN = {"base", "source", "component", "override", "image", "smoke"}
+
+
+def sections() -> dict[str, list[str]]:
+    """Return, by heading, the keys that the first column of the section's table names."""
+    found: dict[str, list[str]] = {}
+    heading = ""
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            heading = line.removeprefix("## ")
+            found[heading] = []
+        elif line.startswith("| `"):
+            found[heading] += re.findall(r"`([^`]+)`", line.split("|")[1])
+    return found
+
+
+def keys(model: type[Table]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+@pytest.mark.parametrize(
+    ("heading", "expected"),
+    [
+        ("Top level", [key for key in keys(Recipe) if key not in TABLES_OF_THEIR_OWN]),
+        ("`[base.build]` and `[base.runtime]`", keys(Base) + [f"debian.{key}" for key in keys(DebianBase)]),
+        ("`[source.NAME]`", keys(Source)),
+        ("`[[component]]`", keys(Component)),
+        ("`[[override]]`", keys(Override)),
+        ("`[image]`", keys(Image)),
+        ("`[smoke]`", keys(Smoke)),
+    ],
+)
+def test_a_section_names_exactly_the_keys_of_its_table(heading: str, expected: list[str]) -> None:
+    assert sorted(sections()[heading]) == sorted(expected)
+
+
+def test_every_table_has_a_section() -> None:
+    assert set(keys(Recipe)) >= TABLES_OF_THEIR_OWN
+    headings = " ".join(sections())
+    assert all(f"[{table}" in headings for table in TABLES_OF_THEIR_OWN)
