@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -68,6 +69,7 @@ def by_name(table: Mapping[str, str], name: str) -> str | None:
     return next((value for key, value in table.items() if same_name(key) == wanted), None)
 
 
+@lru_cache(maxsize=10_000)
 def same_name(name: str) -> str:
     """Return the one spelling of a component's name."""
     normal = canonicalize_name(name)

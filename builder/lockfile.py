@@ -18,6 +18,7 @@ import tomli_w
 from packaging.utils import canonicalize_name
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from builder import tomlfast
 from builder.errors import LockError
 from builder.grammar import HEX40, HEX40_OR_64, HEX64, Between, Number, only
 from builder.problems import problems
@@ -284,7 +285,7 @@ def parse_lock(text: str, *, file: str) -> Lock:
     """Return the lock in `text`; `file` is how messages call it. Raises `LockError`."""
     remedy = "make it again with: rocm-images lock"
     try:
-        table = tomli.loads(text, parse_float=Number)
+        table = tomlfast.loads(text, ("deb", "python"), parse_float=Number)
         return Lock.model_validate(table)
     except tomli.TOMLDecodeError as error:
         raise LockError(f"{file}: not a TOML file, it may have been cut short: {error}", hint=remedy) from error
