@@ -234,7 +234,7 @@ def _refusal(question: Question, mirrors: Mirrors, done: process.Completed) -> E
     named = [(p.key, p.name, p.version, p.protected) for p in question.pins]
     named += [(offer.name, offer.name, offer.version, True) for offer in question.offers]
     for key, name, version, protected in named:
-        askers = _askers(said, name, version)
+        askers = _askers(question, said, name, version)
         if askers:
             what = "protected at" if protected else "pinned at"
             return LockError(
@@ -273,13 +273,13 @@ def _absent(question: Question, pin: Pin, mirrors: Mirrors) -> LockError | None:
     )
 
 
-def _askers(said: str, name: str, version: str) -> list[str]:
+def _askers(question: Question, said: str, name: str, version: str) -> list[str]:
     """Return who asks for another version of a distribution, as uv's explanation has it."""
-    asked = re.compile(
-        rf"([A-Za-z0-9._\[\],-]+==\S+|[A-Za-z0-9._-]+) depends on ({re.escape(name)}[=<>!~]=?[^\s,]+)"
-    )
+    who = r"(?:all versions of )?([A-Za-z0-9._\[\],-]+(?:==\S+)?)"
+    asked = re.compile(rf"{who} depends? on ({re.escape(name)}[=<>!~]=?[^\s,]+)")
+    pinned = {pin.name: f"{pin.name}=={pin.version}" for pin in question.pins}
     found = (
-        f"{asker} asks for {wanted}"
+        f"{pinned.get(asker, asker)} asks for {wanted}"
         for asker, wanted in asked.findall(said)
         if wanted != f"{name}=={version}" and not asker.startswith("rocm-images-resolution")
     )
