@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import samples
-from .kinds import WHEELS, kind
+from .kinds import OTHER_KEYS, WHEELS, kind
 from .on_disk import OnDisk, component, wheel
 
 PINS = "a `[source]`'s commit, the commit of a submodule, the hash of an sdist or archive"
@@ -11,6 +11,7 @@ WHERE_PIN = "its address, tag and branch"
 BUILDS = "a component's `subdirectory`, `build-env`, `needs`, `gfx`"
 IN_THE_LOCK = "its `extras`, `requires-files`, `build-requires`, as long as the lock stays"
 RULES = "`override`, `rocm`"
+INVENTORY = "the engine's inventory in the lock"
 COMMIT = "fdebc938f7f4d16fe6b9f55dcd9a767cf0899ea1"
 BUILT = f"""
 [source.engine]
@@ -126,3 +127,13 @@ def override(state: OnDisk, word: str) -> None:
 @kind(RULES)
 def rocm(state: OnDisk, word: str) -> None:
     state.recipe["rocm"] = f"7.2.{len(word)}"
+
+
+@kind(INVENTORY)
+def inventory(state: OnDisk, word: str) -> None:
+    state.lock["inventory"] = {"sites": {"triton": len(word)}, "headers": [f"{word}.h"]}
+
+
+@kind(OTHER_KEYS)
+def contracts(state: OnDisk, word: str) -> None:
+    state.recipe["smoke"]["contracts"] = ["sglang -> triton"]
