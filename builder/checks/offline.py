@@ -5,7 +5,7 @@ No engine, no network. All findings of an image are returned, not the first one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from builder import compat, imagefacts
@@ -13,6 +13,7 @@ from builder.callsites import CallSite
 from builder.checks.contracts import contract
 from builder.checks.inventory import engine_inventory, kept_inventory, lacks, runtime_stage, summary_of
 from builder.checks.metadata import asks
+from builder.checks.trees import Fetch
 from builder.errors import Failure
 from builder.findings import LOCK, RECIPE, Finding, Severity, from_failure, ordered
 from builder.includes import HeaderNeed
@@ -31,16 +32,20 @@ _SHOWN = 8
 _SOURCE = "the locked files"
 
 
-def check_images(workspace: Workspace, chosen: Sequence[str], *, mirrors: Mirrors) -> tuple[Finding, ...]:
-    """Return all findings of some images."""
+def check_images(
+    workspace: Workspace, chosen: Sequence[str], *, mirrors: Mirrors, fetch: Fetch | None = None
+) -> tuple[Finding, ...]:
+    """Return all findings of some images. With leave to `fetch`, locked files that are not here are brought."""
     found: list[Finding] = []
     for name in chosen:
-        found.extend(check_image(workspace, name, mirrors=mirrors))
+        found.extend(check_image(workspace, name, mirrors=mirrors, fetch=fetch))
     return ordered(found)
 
 
-def check_image(workspace: Workspace, name: str, *, mirrors: Mirrors) -> tuple[Finding, ...]:
-    """Return the findings of one image."""
+def check_image(
+    workspace: Workspace, name: str, *, mirrors: Mirrors, fetch: Fetch | None = None
+) -> tuple[Finding, ...]:
+    """Return the findings of one image, see `check_images`."""
     file, lock_file = workspace.shown(workspace.recipe(name)), workspace.shown(workspace.lock(name))
     try:
         recipe = load_recipe(workspace, name)
@@ -58,7 +63,15 @@ def check_image(workspace: Workspace, name: str, *, mirrors: Mirrors) -> tuple[F
         found.extend(from_failure(failure, image=name, file=lock_file, check="lock"))
     if lock is not None:
         found.extend(_sources(workspace, recipe, lock))
-    found.extend(_judged(workspace, recipe, lock, file=file, mirrors=mirrors))
+    measured: dict[str, list[compat.Finding]] = {PACKAGES: [], HEADERS: [], CONTRACT: []}
+    if lock is not None:
+        for check, part in ((PACKAGES, _engine), (CONTRACT, _contracts)):
+            try:
+                for each in part(workspace, recipe, lock, file=file, fetch=fetch):
+                    measured[each.rule].append(each)
+            except Failure as failure:
+                found.extend(from_failure(failure, image=name, file=lock_file, check=check))
+    found.extend(_judged(workspace, recipe, lock, measured, file=file, mirrors=mirrors))
     found.extend(_floating(recipe, file))
     return ordered(found)
 
@@ -88,7 +101,13 @@ def _sources(workspace: Workspace, recipe: Recipe, lock: Lock) -> Iterator[Findi
 
 
 def _judged(
-    workspace: Workspace, recipe: Recipe, lock: Lock | None, *, file: str, mirrors: Mirrors
+    workspace: Workspace,
+    recipe: Recipe,
+    lock: Lock | None,
+    measured: Mapping[str, Sequence[compat.Finding]],
+    *,
+    file: str,
+    mirrors: Mirrors,
 ) -> Iterator[Finding]:
     """Apply the rules, and the static checks that an override can silence like a rule."""
     kept = frozenset(
@@ -99,11 +118,6 @@ def _judged(
     askers = tuple(rule.by for rule in shipped_rules() if isinstance(rule, AskedFor))
     wanted = asks(workspace, recipe, lock, askers) if lock is not None else {}
     facts = imagefacts.facts_of(recipe, lock, file=file, asks=wanted, mirrored=kept)
-    measured: dict[str, list[compat.Finding]] = {PACKAGES: [], HEADERS: [], CONTRACT: []}
-    if lock is not None:
-        found = (*_engine(workspace, recipe, lock, file=file), *_contracts(workspace, recipe, lock, file=file))
-        for each in found:
-            measured[each.rule].append(each)
     for verdict in compat.check(facts, imagefacts.overrides_of(recipe), measured=measured):
         key, message = verdict.key, verdict.message.removeprefix(f"{file}: ")
         if verdict.rule == compat.OVERRIDE:
@@ -116,14 +130,16 @@ def _judged(
         )  # fmt: skip
 
 
-def _engine(workspace: Workspace, recipe: Recipe, lock: Lock, *, file: str) -> Iterator[compat.Finding]:
+def _engine(
+    workspace: Workspace, recipe: Recipe, lock: Lock, *, file: str, fetch: Fetch | None
+) -> Iterator[compat.Finding]:
     """Compare what the engine compiles while it serves with the packages of the runtime stage."""
     engine = recipe.engine or ""
     inventory = kept_inventory(workspace, recipe, lock)
     if inventory is None and lock.inventory is not None:
         inventory = _in_short(lock.inventory, engine)
     if inventory is None:
-        inventory = engine_inventory(workspace, recipe, lock)
+        inventory = engine_inventory(workspace, recipe, lock, fetch=fetch)
     if inventory is None:
         return
     stage = runtime_stage(workspace, recipe, lock)
@@ -149,10 +165,18 @@ def _engine(workspace: Workspace, recipe: Recipe, lock: Lock, *, file: str) -> I
         )  # fmt: skip
 
 
-def _contracts(workspace: Workspace, recipe: Recipe, lock: Lock, *, file: str) -> Iterator[compat.Finding]:
+def _contracts(
+    workspace: Workspace, recipe: Recipe, lock: Lock, *, file: str, fetch: Fetch | None
+) -> Iterator[compat.Finding]:
+    """Check what components import from one another, where the files of both can be had."""
     for importer, provider in recipe.contracts:
-        outcome = contract(workspace, recipe, lock, (importer, provider))
+        outcome = contract(workspace, recipe, lock, (importer, provider), fetch=fetch)
         if outcome is None:
+            yield compat.Finding(
+                rule=CONTRACT, severity="note", source=_SOURCE, key="smoke.contracts",
+                message=f"{file}: {importer} -> {provider} was not checked: the files of both have to be read",
+                hint=f"rocm-images check --fetch {recipe.name}",
+            )  # fmt: skip
             continue
         versions = {component.name: component.version for component in recipe.component}
         title = f"{importer} {versions[importer]} -> {provider} {versions[provider]}"

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from builder.errors import LockError
 from builder.lockfile import Lock
 from builder.mirrors import Mirrors
+from builder.project import tree_hash
 from builder.recipe import Component, Recipe
 from builder.sources.download import Wanted, fetch_all
 from builder.sources.git import fetch_commit
@@ -56,14 +58,17 @@ class LockedTree:
         path = self.place(fetch)
         if path is None:
             return None
-        tree = read_tree(path, under=self.component.subdirectory or "")
+        try:
+            tree = read_tree(path, under=self.component.subdirectory or "")
+        except LockError as error:
+            raise LockError(f"component {self.component.name}: {error.message}", hint=error.hint) from error
         return tree if self.component.wheel is not None else _installed(tree)
 
     def _source(self, name: str, store: Store, fetch: Fetch | None) -> Path | None:
         source, locked = self.recipe.source[name], self.lock.source[name]
         if source.path is not None:
             folder = self.workspace.images / self.recipe.name / source.path
-            return folder if folder.is_dir() else None
+            return folder if folder.is_dir() and tree_hash(folder) == locked.tree else None
         if source.git is not None:
             return self._git(name, fetch)
         if locked.sha256 is None:
@@ -84,13 +89,16 @@ class LockedTree:
 
     def _git(self, name: str, fetch: Fetch | None) -> Path | None:
         source, cache = self.recipe.source[name], self.workspace.state / "git"
-        if fetch is not None and source.git is not None and source.commit is not None:
+        url, commit = source.git or "", source.commit or ""
+        if fetch is not None:
             return fetch_commit(
-                source.git, source.commit, tag=source.tag, branch=source.branch, submodules=source.submodules,
+                url, commit, tag=source.tag, branch=source.branch, submodules=source.submodules,
                 mirrors=fetch.mirrors, cache=cache, story=fetch.story,
             ).path  # fmt: skip
-        folder = cache / "trees" / (f"{source.commit}" if source.submodules else f"{source.commit}-alone")
-        return folder if folder.is_dir() else None
+        if not (cache / "trees" / (commit if source.submodules else f"{commit}-alone")).is_dir():
+            return None
+        # Without tag and branch nobody is asked for what was fetched before; its files are compared all the same.
+        return fetch_commit(url, commit, submodules=source.submodules, mirrors=Mirrors(), cache=cache).path
 
 
 def locked_tree(workspace: Workspace, recipe: Recipe, lock: Lock, name: str) -> LockedTree | None:

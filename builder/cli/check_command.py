@@ -25,6 +25,9 @@ def check(
     online: Annotated[
         bool, typer.Option("--online", help="Also ask whether every pin can still be fetched; download nothing.")
     ] = False,
+    fetch: Annotated[
+        bool, typer.Option("--fetch", help="Fetch the locked files that are read, where they are not here.")
+    ] = False,
     as_json: Json = False,
     mirrors: MirrorsFile = None,
 ) -> None:
@@ -35,13 +38,15 @@ def check(
     Example: rocm-images check sglang-debian --online --json
     """
     from builder.checks.offline import check_images
+    from builder.checks.trees import Fetch
     from builder.findings import exit_code, ordered
     from builder.mirrors import load_mirrors
 
     workspace, console = workspace_of(context), Console()
     chosen = chosen_images(workspace, images)
     table = load_mirrors(workspace.root, mirrors)
-    findings = check_images(workspace, chosen, mirrors=table)
+    leave = Fetch(mirrors=table, story=console) if fetch else None
+    findings = check_images(workspace, chosen, mirrors=table, fetch=leave)
     if online:
         from builder.checks.online import check_online
 

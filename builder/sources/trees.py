@@ -40,7 +40,8 @@ def read_tree(path: Path, *, under: str = "", packages: Collection[str] = ()) ->
             if data is not None:
                 texts[short] = data
     except (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError) as error:
-        raise LockError(f"{path.name}: cannot be read as a wheel, an sdist or a folder: {error}") from error
+        reason = str(error).partition("\n")[0]
+        raise LockError(f"{path.name}: cannot be read as a wheel, an sdist or a folder: {reason}") from error
     if not names:
         looked_for = f"{prefix}{{{','.join(packages)}}}" if packages else prefix
         raise LockError(

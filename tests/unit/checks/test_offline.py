@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import shutil
 
@@ -10,6 +12,7 @@ from builder.findings import Finding, exit_code
 from builder.lockfile import PythonFile, dump_lock
 from builder.mirrors import Mirrors
 from builder.project import load_lock, load_recipe
+from builder.sources.store import Store
 from builder.story import Silent
 from builder.workspace import Workspace
 
@@ -146,16 +149,17 @@ def test_every_image_is_looked_at_and_every_problem_told(workspace: Workspace, a
     path.write_text(path.read_text().replace('python = "3.13"', 'pyton = "3.13"'))
     (workspace.images / "two/engine/more.txt").parent.mkdir(exist_ok=True)
     (workspace.images / "two/engine/more.txt").write_text("later")
-    findings = check_images(workspace, ["one", "two", "three"], mirrors=Mirrors())
+    add("four", runtime=COMPILING)
+    findings = check_images(workspace, ["one", "two", "three", "four"], mirrors=Mirrors())
     errors = [finding for finding in findings if finding.severity == "error"]
     assert [(error.image, error.check, error.exit_code) for error in errors] == [
-        ("one", "lock", 3), ("three", "recipe", 2), ("three", "recipe", 2), ("two", "source", 3),
-        ("two", "jit-packages", 2),
+        ("four", "jit-packages", 2), ("one", "lock", 3), ("three", "recipe", 2), ("three", "recipe", 2),
+        ("two", "source", 3),
     ]  # fmt: skip
-    assert errors[0].line == "images/one/recipe.lock: the recipe was never locked"
+    assert errors[1].line == "images/one/recipe.lock: the recipe was never locked"
     assert {error.key for error in errors if error.image == "three"} == {"python", "pyton"}
     assert exit_code(errors) == 2
-    assert exit_code(errors[:1]) == 3
+    assert exit_code(errors[1:2]) == 3
     assert json.dumps([finding.plain() for finding in findings])
 
 
@@ -175,3 +179,34 @@ def test_images_built_in_a_circle_are_named(workspace: Workspace, add: Add) -> N
     errors = check_images(workspace, ["one", "two"], mirrors=Mirrors())
     assert [(error.image, error.exit_code) for error in errors] == [("one", 2), ("two", 2)]
     assert "a circle: one -> two -> one" in errors[0].message
+
+
+def test_files_that_changed_since_the_lock_are_not_taken_for_the_locked_ones(
+    workspace: Workspace, add: Add
+) -> None:
+    add("one", files={"vllm": VLLM, "aiter": AITER})
+    ops = workspace.images / "one/aiter/aiter/ops.py"
+    ops.write_text("def there(): ...\ndef gone(): ...\n")
+    (note,) = (f for f in check_images(workspace, ["one"], mirrors=Mirrors()) if f.check == "contract")
+    assert note.severity == "note"
+    assert note.message == "vllm -> aiter was not checked: the files of both have to be read"
+    assert note.hint == "rocm-images check --fetch one"
+    ops.write_text("def there(): ...\n")
+    assert found(workspace, "one")["contract"].severity == "error"
+
+
+def test_a_component_that_cannot_be_read_is_a_finding_and_the_others_are_still_made(
+    workspace: Workspace, add: Add
+) -> None:
+    engine = PythonFile(
+        project="engine", version="1.0", file="engine-1.0-py3-none-any.whl", layer="engine",
+        sha256=hashlib.sha256(b"no wheel").hexdigest(),
+    )  # fmt: skip
+    wheel = '[[component]]\nname = "engine"\nwheel = "engine"\nversion = "1.0"\n'
+    exception = '[[override]]\nrule = "no-such-rule"\nreason = "x"\nuntil = "engine==1.0"\n'
+    add("one", files={}, head='engine = "engine"\n', more=wheel + exception, python=(engine,))
+    Store(workspace.store).add(io.BytesIO(b"no wheel"), engine.sha256)
+    errors = found(workspace, "one")
+    assert errors["jit-packages"].exit_code == 3
+    assert "cannot be read as a wheel, an sdist or a folder" in errors["jit-packages"].message
+    assert errors["override"].message.startswith("there is no rule 'no-such-rule'")
