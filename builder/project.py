@@ -26,7 +26,8 @@ class Below:
     """An image that another one is built on: its recipe and lock, and what it offers.
 
     `offered` is as `lockfile.provided` returns it. `debian` is the suite at the very bottom and `packages` are all
-    that are installed, both only where the image is Debian all the way down.
+    that are installed, both only where the image is Debian all the way down; `image` is the published image at the
+    bottom otherwise.
     """
 
     recipe: Recipe
@@ -34,6 +35,7 @@ class Below:
     offered: Mapping[str, str]
     debian: DebianBase | None
     packages: tuple[DebianPackage, ...]
+    image: str | None
 
     @property
     def distributions(self) -> dict[str, str]:
@@ -161,6 +163,7 @@ def images_below(workspace: Workspace, recipe: Recipe) -> dict[str, Below]:
         packages |= {p.name: p for p in lock.deb if p.stage != "build"}
         found[name] = Below(
             recipe=base, lock=lock, debian=suite, packages=tuple(packages.values()) if suite is not None else (),
+            image=under.image if under is not None else base.base.runtime.image,
             offered=lockfile.provided(base, lock, under.offered if under is not None else {}),
         )  # fmt: skip
     return found

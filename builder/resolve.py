@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from builder import debian, lockfile, project
 from builder.declared import runtime_requirements
 from builder.errors import LockError, RecipeError
+from builder.knownbases import glibc
 from builder.lockfile import DEPENDENCIES, SCHEMA, DebianPackage, Lock, LockedBase, LockedSource, PythonFile, asked
 from builder.mirrors import Mirrors
 from builder.pinned import PinnedTree, fetch_source
@@ -23,7 +24,7 @@ from builder.story import Story
 from builder.workspace import Workspace
 
 DEBIAN = "debian"  # what `--update` calls the Debian packages
-_GLIBC_WITHOUT_LOCK = 28  # what an image base is assumed to have at least
+_OLD_GLIBC = 28  # what a published base is assumed to have at least
 
 
 def make_lock(
@@ -213,11 +214,6 @@ def upstream_version(debian_version: str) -> str:
     return re.split(r"[+~](?:dfsg|ds|really|b)", version)[0]
 
 
-def _glibc(libc: str | None) -> int:
-    match = re.match(r"2\.([0-9]+)", libc or "")
-    return int(match[1]) if match else _GLIBC_WITHOUT_LOCK
-
-
 class _Asking:
     """Puts the questions about Python files: one for the image, one for each component that is built."""
 
@@ -273,12 +269,12 @@ class _Asking:
         if not (pins or roots or also):
             return (), None
         fixed = {f.project: f.version for f in old.python if f.layer == DEPENDENCIES} if old is not None else {}
-        glibc = _glibc(self._libc("runtime"))
+        libc = self._glibc("runtime")
         question = Question(
-            where=self._where, python=recipe.python, glibc=glibc, pins=pins, roots=roots, also=also, fixed=fixed,
+            where=self._where, python=recipe.python, glibc=libc, pins=pins, roots=roots, also=also, fixed=fixed,
             offers=self._offers(), forbid=recipe.forbid,
         )  # fmt: skip
-        with self._story.step(f"resolving the Python {recipe.python} set for glibc 2.{glibc}"):
+        with self._story.step(f"resolving the Python {recipe.python} set for glibc 2.{libc}"):
             answer = solve(question, self._mirrors)
             return self._locked(answer.files, DEPENDENCIES), answer
 
@@ -293,7 +289,7 @@ class _Asking:
         )
         question = Question(
             where=f"{self._where}: component.{component.name}.build-requires", python=recipe.python,
-            glibc=_glibc(self._libc("build")), offers=there, also=component.build_requires, forbid=recipe.forbid,
+            glibc=self._glibc("build"), offers=there, also=component.build_requires, forbid=recipe.forbid,
             pins=tuple(_pin(other) for other in needed if other.wheel is not None),
             roots=tuple(self._root(other) for other in needed if other.is_python_build),
             preferred=served.text if served is not None else None,
@@ -344,16 +340,25 @@ class _Asking:
                 there[name] = component.version
         return tuple(Offer(name=name, version=version) for name, version in sorted(there.items()))
 
-    def _libc(self, stage: str) -> str | None:
-        """Return the version of a stage's C library, None where only its image knows."""
+    def _glibc(self, stage: str) -> int:
+        """Return the minor version of a stage's glibc 2, an old one where nothing is known of its base."""
         other = "runtime" if stage == "build" else "build"
         found = {p.version for p in self._packages if p.name == "libc6" and p.stage != other}
         base = self._recipe.base.build if stage == "build" else self._recipe.base.runtime
-        if base.image is not None:
-            return None
+        bottom = base.image
         if base.recipe is not None and not found:
-            return self._below[base.recipe].offered.get("deb libc6")
-        return max(found, default=None)
+            below = self._below[base.recipe]
+            found = {version for key, version in below.offered.items() if key == "deb libc6"}
+            bottom = below.image
+        match = re.match(r"2\.([0-9]+)", max(found, default=""))
+        if match is not None and base.image is None:
+            return int(match[1])
+        known = glibc(bottom or "")
+        if known is None:
+            self._story.note(
+                f"nothing is known of the C library of {bottom}; wheels are chosen for glibc 2.{_OLD_GLIBC}"
+            )
+        return known or _OLD_GLIBC
 
 
 def _pin(component: Component) -> Pin:

@@ -161,6 +161,10 @@ def site(tmp_path: Path) -> Iterator[Site]:
         def log_message(self, *words: object) -> None:
             asked.append(self.path)
 
+        def end_headers(self) -> None:
+            self.send_header("Cache-Control", "no-cache")
+            super().end_headers()
+
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(root)))
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
