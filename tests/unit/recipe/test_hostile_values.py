@@ -33,19 +33,23 @@ HOSTILE = (
 )  # fmt: skip
 # Where a recipe has text: the way there. A list is entered at its first item; "" as a key replaces the key itself.
 Place = tuple[str | int, ...]
-PLACES: tuple[tuple[str, Place], ...] = tuple(
-    [(samples.FULL, tuple(int(key) if key.isdecimal() else key for key in path.split("/"))) for path in (
-        "name", "description", "engine", "gfx/0", "python", "forbid/0", "base/build/apt/0", "base/runtime/apt/0",
-        "base/build/env/CC", "base/build/env/", "source/kernels/path", "source/", "component/0/name",
-        "component/0/apt", "component/0/version", "component/1/name", "component/1/wheel", "component/1/version",
-        "component/1/index", "component/2/name", "component/2/source", "component/2/version", "component/2/build/0",
-        "component/3/requires/0", "component/3/reason", "image/user", "image/workdir", "image/env/KV",
-        "image/env/HOME", "image/env/PATH", "image/env/", "image/entrypoint/0", "image/cmd/0", "image/writable/0",
-        "image/devices/0", "image/groups/0", "image/shm", "smoke/imports/0", "smoke/absent/0", "smoke/jit/0",
-    )]
-    + [(samples.SMALL, ("base", "build", "debian", "suite")), (ON_IMAGES, ("base", "runtime", "image")),
-       (ON_IMAGES, ("base", "runtime", "apt", 0))]
-)  # fmt: skip
+IN_FULL = """
+name description engine gfx/0 python forbid/0 base/build/apt/0 base/runtime/apt/0 base/build/env/CC base/build/env/
+source/kernels/path source/ component/0/name component/0/apt component/0/version component/1/name component/1/wheel
+component/1/version component/1/index component/2/name component/2/source component/2/version component/2/build/0
+component/3/requires/0 component/3/reason image/user image/workdir image/env/KV image/env/HOME image/env/PATH
+image/env/ image/entrypoint/0 image/cmd/0 image/writable/0 image/devices/0 image/groups/0 image/shm smoke/imports/0
+smoke/absent/0 smoke/jit/0
+"""
+PLACES: list[tuple[str, Place]] = [
+    (samples.FULL, tuple(int(key) if key.isdecimal() else key for key in path.split("/")))
+    for path in IN_FULL.split()
+]
+PLACES += [
+    (samples.SMALL, ("base", "build", "debian", "suite")),
+    (ON_IMAGES, ("base", "runtime", "image")),
+    (ON_IMAGES, ("base", "runtime", "apt", 0)),
+]
 
 
 def with_value(text: str, place: Place, value: str) -> dict[str, Any]:
