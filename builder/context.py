@@ -17,7 +17,7 @@ from builder import debian, oci
 from builder.errors import EngineError, LockError
 from builder.lockfile import Lock, canonical
 from builder.mirrors import Mirrors
-from builder.plan import layers
+from builder.plan import BASE_FORMAT, layers
 from builder.project import STEPS, step_files, tree_hash
 from builder.recipe import Base, Recipe
 from builder.render import Rendered
@@ -26,8 +26,6 @@ from builder.sources.index import LockedFile, fetch_wheels
 from builder.sources.store import Store
 from builder.story import Story
 from builder.workspace import Workspace, write_atomic
-
-_BASE_FORMAT = 3  # raised when the same packages would be bootstrapped into another tree
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,7 +133,7 @@ def _base(
     key = hashlib.sha256(
         canonical(
             {
-                "format": _BASE_FORMAT, "suite": suite, "epoch": lock.epoch, "oci": oci.FORMAT,
+                "format": BASE_FORMAT, "suite": suite, "epoch": lock.epoch,
                 "packages": [p.sha256 for p in packages],
             }
         )

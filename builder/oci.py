@@ -16,7 +16,6 @@ import zstandard
 from builder.lockfile import canonical
 from builder.reference import Digest
 
-FORMAT = 1  # raised when the same tar would become another layer
 _LEVEL = 3
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -19,6 +19,7 @@ from builder.recipe import Recipe
 _LONGEST_TOLD = 160
 _HASH = re.compile(r"[0-9a-f]{64}")
 BUILD_FORMAT = 1  # raised when the same inputs would be made into other bytes
+BASE_FORMAT = 4  # raised when the same packages would be bootstrapped, or written, into another base
 # What this program makes of the inputs, by hash: another version of it may make something else of the same ones.
 DERIVED = ("dockerfile", "manifest")
 _FINGERPRINTED = ("torch", "triton", "aiter", "amd-aiter")
@@ -66,6 +67,7 @@ def content_inputs(recipe: Recipe, lock: Lock, tooling: Tooling) -> dict[str, st
     """Return everything that can change the image's bytes, by name."""
     inputs: dict[str, object] = {
         "format": BUILD_FORMAT,
+        "base-format": BASE_FORMAT,
         "uv": tooling.uv,
         "epoch": lock.epoch,
         "name": recipe.name,
