@@ -66,7 +66,7 @@ def layout_digest(layout: Path) -> Digest | None:
             with _path(layout, Digest(descriptor["digest"])).open("rb") as blob:
                 if hashlib.file_digest(blob, "sha256").hexdigest() != Digest(descriptor["digest"]).hex:
                     return None
-    except (OSError, ValueError, KeyError, IndexError):
+    except (OSError, ValueError, KeyError, IndexError, TypeError):  # of a file that is no layout
         return None
     return digest
 
