@@ -77,6 +77,11 @@ def pin(
     }
 
 
+def renewed(table: Mapping[str, object], *, reference: str, lock_hash: str) -> dict[str, object]:
+    """Return the record of the same image where it is published elsewhere, or its lock was written anew."""
+    return {**table, "reference": reference, "lock": f"sha256:{lock_hash}"}
+
+
 def dump(table: Mapping[str, object]) -> str:
     """Return a record or state table as JSON text."""
     return json.dumps(table, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
