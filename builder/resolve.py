@@ -96,10 +96,14 @@ def _check_apt_versions(recipe: Recipe, packages: Sequence[DebianPackage], *, fi
 
 
 def upstream_version(debian_version: str) -> str:
-    """Return the upstream part of a Debian version: without epoch, Debian revision and repacking suffix."""
+    """Return the upstream part of a Debian version: without epoch, revision, and the marks Debian adds.
+
+    `1.2+really1.1` is what an archive calls 1.1 after it had 1.2 (Debian developer's reference, 5.6.3).
+    """
     version = debian_version.partition(":")[2] or debian_version
     version = version.rpartition("-")[0] or version
-    return re.split(r"[+~](?:dfsg|ds|really|b)", version)[0]
+    version = version.rpartition("+really")[2] or version
+    return re.split(r"[+~](?:dfsg|ds|repack)[0-9.]*|[+~](?:deb|bpo)[0-9]+|\+(?:b|nmu)[0-9]+$", version)[0]
 
 
 def _glibc(packages: Mapping[str, str]) -> int:
@@ -133,7 +137,7 @@ def resolve_python(
         if done.status:
             raise _no_resolution(done, file)
         resolved = tomli.loads((folder / "pylock.toml").read_text())
-        files = tuple(_chosen(package, recipe, glibc) for package in resolved.get("packages", []))
+        files = tuple(_chosen(package, recipe, glibc, file=file) for package in resolved.get("packages", []))
         _refuse_forbidden(files, recipe, folder, glibc, mirrors, file)
     provided = {canonicalize_name(component.name) for component in recipe.component if component.apt is not None}
     return tuple(sorted((f for f in files if f.project not in provided), key=lambda f: f.project))
@@ -206,31 +210,47 @@ def _no_resolution(done: process.Completed, file: str) -> EngineError | LockErro
     return LockError(f"{file}: the pinned components cannot be installed together", details=done.tail)
 
 
-def _chosen(package: Mapping[str, object], recipe: Recipe, glibc: int) -> PythonFile:
-    """Return the wheel of a resolved distribution that suits the image's interpreter best."""
+def _chosen(package: Mapping[str, object], recipe: Recipe, glibc: int, *, file: str) -> PythonFile:
+    """Return the wheel of a resolved distribution that suits the image's interpreter best.
+
+    A component's wheel has exactly the version that is pinned: `==` alone would take `2.11.0+cpu` for 2.11.0.
+    """
     project, version = str(package["name"]), str(package["version"])
     owner = next((c for c in recipe.wheels if canonicalize_name(c.wheel or "") == project), None)
+    if owner is not None and owner.version != version:
+        raise LockError(
+            f"{file}: component.{owner.name}.version: the recipe pins {owner.version}, its index has {version}",
+            hint=f"set version = {version!r} if that is wanted, or name the index that has the other",
+        )
     ranks = {tag: rank for rank, tag in enumerate(_tags(recipe.python, glibc))}
-    best: tuple[int, Mapping[str, object], str] | None = None
     wheels = package.get("wheels")
-    for wheel in wheels if isinstance(wheels, list) else []:
-        file = wheel.get("name") or unquote(urlsplit(wheel["url"]).path.rpartition("/")[2])
+    names = [(_wheel_name(wheel), wheel) for wheel in wheels] if isinstance(wheels, list) else []
+    fitting: list[tuple[int, tuple[int, str], str, Mapping[str, object]]] = []
+    for name, wheel in names:
         try:
-            tags = parse_wheel_filename(file)[3]
+            _, _, build, tags = parse_wheel_filename(name)
         except InvalidWheelFilename:
             continue
         rank = min((ranks[tag] for tag in tags if tag in ranks), default=None)
-        if rank is not None and (best is None or (rank, file) < (best[0], best[2])):
-            best = (rank, wheel, file)
-    if best is None:
-        raise LockError(f"{project} {version} has no wheel for Python {recipe.python} on glibc 2.{glibc}")
-    _, wheel, file = best
+        if rank is not None:
+            number, suffix = build or (-1, "")
+            fitting.append((rank, (-number, suffix), name, wheel))
+    if not fitting:
+        raise LockError(
+            f"{file}: {project} {version} has no wheel for Python {recipe.python} on glibc 2.{glibc}",
+            details=tuple(sorted(name for name, _ in names)),
+        )
+    _, _, name, wheel = min(fitting, key=lambda each: each[:3])
     hashes, size = wheel["hashes"], wheel.get("size")
     return PythonFile(
-        project=project, version=version, file=file, size=size if isinstance(size, int) else None,
+        project=project, version=version, file=name, size=size if isinstance(size, int) else None,
         sha256=hashes["sha256"] if isinstance(hashes, dict) else "", index=owner.index if owner else None,
         layer=owner.name if owner else DEPENDENCIES,
     )  # fmt: skip
+
+
+def _wheel_name(wheel: Mapping[str, object]) -> str:
+    return str(wheel.get("name") or unquote(urlsplit(str(wheel["url"])).path.rpartition("/")[2]))
 
 
 def _tags(python: str, glibc: int) -> list[Tag]:
