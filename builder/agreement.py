@@ -19,6 +19,7 @@ from builder.problems import Problem, key_path, nearest, quoted_key
 _PYTHON_OF_SUITE = {"bullseye": "3.9", "bookworm": "3.11", "trixie": "3.13"}
 # Set by the container engine or by a shell, whatever the image says.
 _SET_BY_OTHERS = ("HOSTNAME", "OLDPWD", "PWD", "SHLVL", "_")
+_SECRET = ("_TOKEN", "_SECRET", "_PASSWORD", "_PASSPHRASE", "_API_KEY", "_ACCESS_KEY", "_PRIVATE_KEY")
 _TRITON = ("triton", "triton-rocm", "pytorch-triton-rocm")
 _KINDS = ("wheel", "source", "apt", "base")
 _SOURCE_KINDS = {
@@ -293,6 +294,8 @@ def _variable(key: str, value: str, where: str) -> Iterator[Problem]:
     where = f"{where}.{quoted_key(key)}"
     if key in _SET_BY_OTHERS:
         yield Problem(where, "expected another name; whoever starts the container sets this one")
+    elif key.endswith(_SECRET) and value:
+        yield Problem(where, "expected no secret in an image; hand it over when the container starts")
     elif key.endswith("PATH") and "$" in value:
         yield Problem(where, f"expected the whole list, '$' is not filled in here, got {shown(value)}")
     elif key == "PATH":

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import assert_never
 
-from builder import context, plan, record, render
+from builder import context, oci, plan, record, render
+from builder.context import BootstrappedBase
 from builder.engine import images
 from builder.engine.build import BuiltImage, build_image
 from builder.engine.client import info, require_usable
-from builder.errors import LockError
+from builder.errors import LockError, PublishError
 from builder.mirrors import Mirrors
 from builder.plan import Action, Plan
-from builder.project import Prepared, known, prepare
-from builder.publish import publish
+from builder.project import LOCAL, Prepared, known, prepare
+from builder.publish import publish, tag_is_taken
 from builder.recipe import Recipe
 from builder.reference import Digest, ImageReference
 from builder.smoke.contract import ComponentVersion, Contract
@@ -71,14 +75,16 @@ def build(
         if planned.action is Action.SKIP and cache and (place is None or pin.exists()):
             held = known(workspace, name)
             digest = held.digest if held else ""
-            return Outcome(
-                plan=planned,
-                image=digest,
-                reference=str(place.at(tag=place.tag, digest=Digest(digest))) if place else None,
-            )
+            reference = str(place.at(tag=place.tag, digest=Digest(digest))) if place else None
+            if reference is not None:
+                _renew(pin, workspace.shown(pin), reference=reference, lock_hash=prepared.lock_hash)
+            return Outcome(plan=planned, image=digest, reference=reference)
         for stale in (pin, results / "state.json"):
             stale.unlink(missing_ok=True)
-        if planned.action is Action.BUILD or not cache:
+        image = None
+        if planned.action is not Action.BUILD and cache:
+            image = _fetch(prepared, place, story, containerd_store=engine.containerd_store, move_tag=move_tag)
+        if image is None:
             below = {
                 base: _bring(base, each, target, workspace=workspace, mirrors=mirrors, story=story)
                 for base, each in prepared.below.items()
@@ -92,8 +98,6 @@ def build(
                 cache=cache,
                 containerd_store=engine.containerd_store,
             )
-        else:
-            image = _fetch(prepared, place, story, containerd_store=engine.containerd_store)
         report = _smoke(prepared, image, workspace=workspace, story=story)
         if place is None:
             served, reference = None, None
@@ -154,18 +158,60 @@ def _build(
     laid = context.lay_out(
         recipe, lock, prepared.rendered(), said, workspace=workspace, below=below, mirrors=mirrors, story=story
     )
+    contexts = {
+        f"base-{stage}": _named_context(base, containerd_store=containerd_store)
+        for stage, base in laid.bases.items()
+    }
     with story.step(f"building {recipe.name} {prepared.tag}"):
         return build_image(
-            laid.folder, dockerfile=laid.dockerfile, contexts=laid.bases, tag=prepared.local, epoch=lock.epoch,
+            laid.folder, dockerfile=laid.dockerfile, contexts=contexts, tag=prepared.local, epoch=lock.epoch,
             containerd_store=containerd_store, cache=cache, story=story,
             log=workspace.dist / recipe.name / "build.log",
         )  # fmt: skip
 
 
+def _named_context(base: BootstrappedBase | str, *, containerd_store: bool) -> str:
+    """Return a base as buildx takes it. BuildKit on the older image store reads no layouts, but what is loaded."""
+    match base:
+        case str():
+            return f"docker-image://{base}"
+        case BootstrappedBase() if containerd_store:
+            return f"oci-layout://{base.layout}@{base.digest}"
+        case BootstrappedBase():
+            name = f"{LOCAL}/base:{base.digest.hex[:12]}"
+            if images.local_id(name) is None:
+                with tempfile.TemporaryDirectory(prefix="rocm-images-base.") as folder:
+                    archive = Path(folder) / "base.tar"
+                    oci.write_archive(base.layout, archive, name=name)
+                    images.load(archive)
+            return f"docker-image://{name}"
+        case _:
+            assert_never(base)
+
+
+def _renew(pin: Path, shown: str, *, reference: str, lock_hash: str) -> None:
+    """Let the pin of an image that is there already say where it was asked for now."""
+    text = pin.read_text()
+    renewed = record.dump(
+        record.renewed(record.parse_pin(text, file=shown), reference=reference, lock_hash=lock_hash)
+    )
+    if renewed != text:
+        write_atomic(pin, renewed)
+
+
 def _fetch(
-    prepared: Prepared, place: ImageReference | None, story: Story, *, containerd_store: bool
-) -> BuiltImage:
-    """Return the image that is to be tested again: the local one, or the registry's."""
+    prepared: Prepared,
+    place: ImageReference | None,
+    story: Story,
+    *,
+    containerd_store: bool,
+    move_tag: bool,
+) -> BuiltImage | None:
+    """Return the image that is to be tested again: the local one, or the registry's.
+
+    None for a registry whose tag names an image of other content and may be moved. Raises `PublishError` when it
+    may not.
+    """
     here = images.local_id(prepared.local)
     if place is None:
         if here is None:
@@ -176,8 +222,17 @@ def _fetch(
     digest = images.published_digest(place)
     if digest is not None and here == str(digest):
         return BuiltImage(id=here, digest=digest)
+    if digest is None:
+        raise PublishError(f"{place}: the image went away", hint=f"rocm-images build {prepared.recipe.name}")
     image = images.pull(place.at(digest=digest), story)
-    return BuiltImage(id=image, digest=digest if containerd_store else None)
+    content = images.labels(image).get(f"{render.LABEL}.content-key")
+    if content == prepared.content_key:
+        return BuiltImage(id=image, digest=digest if containerd_store else None)
+    images.remove(str(place.at(digest=digest)))
+    if not move_tag:
+        raise tag_is_taken(place, digest, f"of content {content or 'unknown'}, expected {prepared.content_key}")
+    story.warn(f"{place}: the tag names other bytes and is moved")
+    return None
 
 
 def _smoke(prepared: Prepared, image: BuiltImage, *, workspace: Workspace, story: Story) -> SmokeReport:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fcntl import LOCK_EX, LOCK_NB, flock
@@ -15,12 +15,13 @@ from uv import find_uv_bin
 
 from builder import debian, oci
 from builder.errors import EngineError
-from builder.lockfile import Lock, canonical
+from builder.lockfile import DebianPackage, Lock, canonical
 from builder.mirrors import Mirrors
 from builder.pinned import fetch_source
-from builder.plan import steps
+from builder.plan import BASE_FORMAT, steps
 from builder.project import step_files
 from builder.recipe import Base, Recipe
+from builder.reference import Digest
 from builder.render import Rendered
 from builder.sources.download import Wanted, fetch_all
 from builder.sources.index import LockedFile, fetch_wheels
@@ -28,16 +29,22 @@ from builder.sources.store import Store
 from builder.story import Story
 from builder.workspace import Workspace, write_atomic
 
-_BASE_FORMAT = 3  # raised when the same packages would be bootstrapped into another tree
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BootstrappedBase:
+    """A base that was made here: an OCI image layout, and the digest of the image in it."""
+
+    layout: Path
+    digest: Digest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuildContext:
-    """A laid out context: its folder, the Dockerfile in it, and the named contexts of the bases."""
+    """A laid out context: its folder, its Dockerfile, and the base per stage, a published one by its name."""
 
     folder: Path
     dockerfile: Path
-    bases: Mapping[str, str]
+    bases: Mapping[str, BootstrappedBase | str]
 
 
 @contextmanager
@@ -104,7 +111,7 @@ def lay_out(
     dockerfile = folder / "Dockerfile"
     dockerfile.write_text(rendered.dockerfile)
     bases = {
-        f"base-{stage}": f"docker-image://{below[base.recipe]}"
+        stage: below[base.recipe]
         if base.recipe is not None
         else _base(base, lock, debs, workspace=workspace, mirrors=mirrors, story=story)
         for stage, base in (("build", recipe.base.build), ("runtime", recipe.base.runtime))
@@ -146,34 +153,47 @@ def fetch_debs(lock: Lock, *, store: Store, mirrors: Mirrors, story: Story) -> d
 
 def _base(
     base: Base, lock: Lock, debs: Mapping[str, Path], *, workspace: Workspace, mirrors: Mirrors, story: Story
-) -> str:
-    """Return the named context of a stage's base, bootstrapping it where nobody did yet."""
+) -> BootstrappedBase | str:
+    """Return a stage's base, bootstrapped where nobody did yet."""
     if base.image is not None:
-        return f"docker-image://{mirrors.registry(base.image)}"
+        return mirrors.registry(base.image)
     suite = base.debian.suite if base.debian else ""
     packages = lock.packages("base")
     key = hashlib.sha256(
         canonical(
             {
-                "format": _BASE_FORMAT, "suite": suite, "epoch": lock.epoch, "oci": oci.FORMAT,
+                "format": BASE_FORMAT, "suite": suite, "epoch": lock.epoch,
                 "packages": [p.sha256 for p in packages],
             }
         )
     ).hexdigest()  # fmt: skip
     layout = workspace.state / "bases" / key
-    digest = oci.layout_digest(layout)
-    if digest is None:
-        if layout.exists():
-            story.warn(f"the stored Debian {suite} base is damaged and is made again")
-            shutil.rmtree(layout)
-        layout.parent.mkdir(parents=True, exist_ok=True)
-        with story.step(f"bootstrapping the Debian {suite} base from {len(packages)} packages"):
-            root = layout.with_suffix(".tar")
-            try:
-                debian.bootstrap(packages, debs, suite=suite, epoch=lock.epoch, target=root)
-                digest = oci.write_layout(
-                    root, layout, epoch=lock.epoch, origin=f"mmdebstrap --variant=minbase {suite}"
-                )
-            finally:
-                root.unlink(missing_ok=True)
-    return f"oci-layout://{layout}@{digest}"
+    layout.parent.mkdir(parents=True, exist_ok=True)
+    # Runs on two images may need the same base; the second waits for the first to make it.
+    with layout.with_suffix(".lock").open("w") as guard:
+        flock(guard, LOCK_EX)
+        digest = oci.layout_digest(layout)
+        if digest is None:
+            digest = _bootstrap(layout, packages, debs, suite=suite, epoch=lock.epoch, story=story)
+    return BootstrappedBase(layout=layout, digest=digest)
+
+
+def _bootstrap(
+    layout: Path,
+    packages: Sequence[DebianPackage],
+    debs: Mapping[str, Path],
+    *,
+    suite: str,
+    epoch: int,
+    story: Story,
+) -> Digest:
+    if layout.exists():
+        story.warn(f"the stored Debian {suite} base is damaged and is made again")
+        shutil.rmtree(layout)
+    with story.step(f"bootstrapping the Debian {suite} base from {len(packages)} packages"):
+        root = layout.with_suffix(".tar")
+        try:
+            debian.bootstrap(packages, debs, suite=suite, epoch=epoch, target=root)
+            return oci.write_layout(root, layout, epoch=epoch, origin=f"mmdebstrap --variant=minbase {suite}")
+        finally:
+            root.unlink(missing_ok=True)

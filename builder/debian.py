@@ -246,13 +246,14 @@ def bootstrap(
 
 
 def write_canonical(source: Path, target: Path) -> None:
-    """Write the tar file `source` again, in one dialect and without /dev.
+    """Write the tar file `source` again, in one dialect and with an empty /dev.
 
     Releases of mmdebstrap differ in how they write headers and the nodes below /dev; containers mount their own.
+    The folder itself stays: where it is missing, every build step makes it anew, at the time it runs.
     """
     with tarfile.open(source) as old, tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as new:
         for member in old:
-            if member.name == "./dev" or member.name.startswith("./dev/"):
+            if member.name.startswith("./dev/"):
                 continue
             member.uname = member.gname = ""
             # Times are whole seconds; extended attributes (file capabilities) stay.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -243,6 +243,7 @@ def check_writable(text: str) -> None:
 type_tuple = BeforeValidator(_tuple)
 
 _line = Form(f"[^{_UNSEEN}]*", "text on one line without control, invisible or direction characters")
+_short_line = replace(_line, longest=400)
 _below = r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._+@-]+)+"
 _path = Form(
     f"/|{_below}",
@@ -295,8 +296,8 @@ InsidePath = Annotated[
         "the normal, relative path of a folder beside the recipe, such as 'src/probe'",
     ),
 ]
-Target = Annotated[str, _checked(GfxTarget), Drawn(TARGET.pattern)]
-PinnedImage = Annotated[str, _line, _checked(_pinned), Drawn(r"[^@\s/]+/[^@\s]+@sha256:[0-9a-f]{64}")]
+Target = Annotated[str, _short_line, _checked(GfxTarget), Drawn(TARGET.pattern)]
+PinnedImage = Annotated[str, _short_line, _checked(_pinned), Drawn(r"[^@\s/]+/[^@\s]+@sha256:[0-9a-f]{64}")]
 IndexAddress = Annotated[
     str,
     _line,

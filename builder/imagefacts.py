@@ -10,8 +10,12 @@ from builder.facts import Facts
 from builder.lockfile import Lock
 from builder.recipe import Recipe
 
-_RELEASES = {"bookworm": "debian-12", "trixie": "debian-13", "forky": "debian-14"}
-_DISTRIBUTION = re.compile(r"\b(ubuntu|debian)[-_]?([0-9]{2}(?:\.[0-9]{2})?)(?![0-9])")
+_RELEASES = {
+    "bookworm": "debian-12", "trixie": "debian-13", "forky": "debian-14", "jammy": "ubuntu-22.04",
+    "noble": "ubuntu-24.04",
+}  # fmt: skip
+_DISTRIBUTION = re.compile(r"(?<![a-z])(ubuntu|debian)[-_:]?([0-9]{2}(?:\.[0-9]{2})?)(?![0-9])")
+_RELEASE = re.compile(rf"(?<![a-z])({'|'.join(_RELEASES)})(?![a-z])")
 
 
 def facts_of(
@@ -60,8 +64,10 @@ def distribution_of(recipe: Recipe) -> str | None:
     base = recipe.base.runtime
     if base.debian is not None:
         return _RELEASES.get(base.debian.suite)
-    found = _DISTRIBUTION.search(base.image.partition("@")[0]) if base.image is not None else None
-    return f"{found[1]}-{found[2]}" if found is not None else None
+    name = base.image.partition("@")[0] if base.image is not None else ""
+    if (found := _DISTRIBUTION.search(name)) is not None:
+        return f"{found[1]}-{found[2]}"
+    return _RELEASES[found[1]] if (found := _RELEASE.search(name)) is not None else None
 
 
 def overrides_of(recipe: Recipe) -> tuple[Override, ...]:

@@ -6,7 +6,9 @@ Source: OCI image format specification 1.1, sections layout, manifest and config
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import tarfile
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +18,6 @@ import zstandard
 from builder.lockfile import canonical
 from builder.reference import Digest
 
-FORMAT = 1  # raised when the same tar would become another layer
 _LEVEL = 3
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -67,9 +68,34 @@ def layout_digest(layout: Path) -> Digest | None:
             with _path(layout, Digest(descriptor["digest"])).open("rb") as blob:
                 if hashlib.file_digest(blob, "sha256").hexdigest() != Digest(descriptor["digest"]).hex:
                     return None
-    except (OSError, ValueError, KeyError, IndexError):
+    except (OSError, ValueError, KeyError, IndexError, TypeError):  # of a file that is no layout
         return None
     return digest
+
+
+def write_archive(layout: Path, target: Path, *, name: str) -> None:
+    """Write the only image of a layout as `docker save` does, for engines that cannot read layouts.
+
+    `name` is what the engine calls it. Its layer is not compressed there; the configuration stays as it is.
+    """
+    index = json.loads((layout / "index.json").read_bytes())
+    manifest = json.loads(_path(layout, Digest(index["manifests"][0]["digest"])).read_bytes())
+    config = _path(layout, Digest(manifest["config"]["digest"])).read_bytes()
+    described = json.dumps([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]).encode()
+    with (
+        tempfile.TemporaryFile(dir=target.parent) as content,
+        _path(layout, Digest(manifest["layers"][0]["digest"])).open("rb") as layer,
+        tarfile.open(target, "w") as archive,
+    ):
+        _, size = zstandard.ZstdDecompressor().copy_stream(layer, content)
+        content.seek(0)
+        layer_member = tarfile.TarInfo("layer.tar")
+        layer_member.size = size
+        archive.addfile(layer_member, content)
+        for file, data in (("config.json", config), ("manifest.json", described)):
+            member = tarfile.TarInfo(file)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
 
 
 def _layer(root: Path, layout: Path) -> tuple[str, dict[str, object]]:

@@ -19,6 +19,7 @@ from builder.whatchanged import DERIVED, changes
 __all__ = ["BUILD_FORMAT", "DERIVED", "Action", "Known", "Plan", "Tooling", "changes", "content_inputs", "decide"]
 
 BUILD_FORMAT = 1  # raised when the same inputs would be made into other bytes
+BASE_FORMAT = 4  # raised when the same packages would be bootstrapped, or written, into another base
 # What of a component changes its bytes; its share of the lock counts as wheels and sources.
 _COMPONENT = ("version", "wheel", "source", "apt", "base", "build", "subdirectory", "build_env", "needs", "gfx")
 _BUILT_BY = ("subdirectory", "build_env", "needs", "gfx")
@@ -73,6 +74,7 @@ def content_inputs(
     used = steps(recipe, lock)
     inputs: dict[str, object] = {
         "format": BUILD_FORMAT,
+        "base-format": BASE_FORMAT,
         "epoch": lock.epoch,
         "name": recipe.name,
         "gfx": list(recipe.gfx),

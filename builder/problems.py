@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from builder.grammar import WORDS_OF_PATTERN, Number, described, shown
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_BARE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +121,16 @@ def quoted_key(key: str) -> str:
     return key if _BARE.fullmatch(key) else shown(key)
 
 
-def nearest(word: str, known: Iterable[str], *, of: str = "known") -> str:
+def nearest(word: str, known: Iterable[str]) -> str:
     """Return how a message about an unknown name goes on: the near miss, or all that would do."""
     names = sorted(known)
     near = _did_you_mean(word, names)
-    return near or (f"; {of}: {', '.join(names)}" if names else "")
+    return near or (f"; known: {', '.join(map(quoted_key, names))}" if names else "")
 
 
 def _did_you_mean(word: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(word, sorted(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return f"; did you mean {shown(near[0])}?" if near else ""
 
 
 def _placed(key: str, location: list[str | int], model: type[BaseModel]) -> str:

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
+from typing import IO, Any
 
 from builder.errors import EngineError
 
@@ -30,6 +32,8 @@ _PASSED_ON = (
     "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "BUILDX_CONFIG",
 )  # fmt: skip
 _GRACE_SECONDS = 30.0
+_STRAY_SECONDS = 2.0  # for what a program leaves behind when it ends
+_TICK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,45 +74,47 @@ def run(
     """
     command = tuple(str(word) for word in argv)
     _log.debug("run %s", shlex.join(command))
-    try:
-        child = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=environment(env),
-            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,
-        )
-    except FileNotFoundError as missing:
-        raise EngineError(
-            f"the program {command[0]!r} is not on this machine", hint="rocm-images doctor"
-        ) from missing
     out: list[str] = []
     err: list[str] = []
-    readers = [
-        threading.Thread(target=_drain, args=(child.stdout, out, None), daemon=True),
-        threading.Thread(target=_drain, args=(child.stderr, err, on_line), daemon=True),
-    ]
-    for reader in readers:
-        reader.start()
+    failures: list[Exception] = []
+    helpers: list[threading.Thread] = []
+    child: subprocess.Popen[str] | None = None
     try:
-        if stdin is not None and child.stdin is not None:
-            try:
-                child.stdin.write(stdin)
-                child.stdin.close()
-            except BrokenPipeError:
-                _log.debug("%s did not read its input", command[0])
-        child.wait()
+        with _interrupts_held():  # until it is known what there would be to stop
+            child = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=environment(env),
+                stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                start_new_session=True,
+            )
+            helpers = [
+                threading.Thread(target=_drain, args=(child.stdout, out, None, failures), daemon=True),
+                threading.Thread(target=_drain, args=(child.stderr, err, on_line, failures), daemon=True),
+                threading.Thread(target=_feed, args=(child.stdin, stdin, command[0]), daemon=True),
+            ]
+            ended = threading.Thread(target=child.wait, daemon=True)
+            for helper in (*helpers, ended):
+                helper.start()
+        # A call without a limit would miss an interrupt that comes just before it.
+        while ended.is_alive():
+            ended.join(_TICK_SECONDS)
+    except OSError as error:
+        raise _not_started(command[0], cwd, error) from error
     except BaseException:
-        _stop(child)
+        if child is not None:
+            _stop(child)
         raise
     finally:
-        for reader in readers:
-            reader.join(timeout=_GRACE_SECONDS)
+        for helper in helpers:
+            helper.join(timeout=_GRACE_SECONDS)
+    if failures:
+        raise failures[0]
     done = Completed(argv=command, status=child.returncode, stdout="".join(out), stderr="".join(err))
     _log.debug("exit %d: %s", done.status, command[0])
     return done
@@ -125,32 +131,88 @@ def start_detached(argv: Sequence[str | Path], *, log: Path, env: Mapping[str, s
                 command, env=environment(env), stdin=subprocess.DEVNULL, stdout=sink, stderr=sink,
                 start_new_session=True, cwd="/",
             )  # fmt: skip
-        except FileNotFoundError as missing:
-            raise EngineError(
-                f"the program {command[0]!r} is not on this machine", hint="rocm-images doctor"
-            ) from missing
+        except OSError as error:
+            raise _not_started(command[0], None, error) from error
     return child.pid
 
 
-def _drain(stream: object, into: list[str], on_line: Callable[[str], None] | None) -> None:
+def _not_started(program: str, cwd: Path | None, error: OSError) -> EngineError:
+    if cwd is not None and not cwd.is_dir():
+        return EngineError(f"the program {program!r} cannot be started in {cwd}: no such folder")
+    if isinstance(error, FileNotFoundError):
+        return EngineError(f"the program {program!r} is not on this machine", hint="rocm-images doctor")
+    return EngineError(f"the program {program!r} cannot be started: {(error.strerror or str(error)).lower()}")
+
+
+def _drain(
+    stream: object, into: list[str], on_line: Callable[[str], None] | None, failures: list[Exception]
+) -> None:
+    """Read a stream to its end. A listener that fails is not called again, but the program never waits for it."""
     for line in stream:  # type: ignore[attr-defined]
         into.append(line)
-        if on_line is not None:
-            on_line(line.rstrip("\n"))
+        if on_line is not None and not failures:
+            try:
+                on_line(line.rstrip("\n"))
+            except Exception as failure:  # told by the thread that called
+                failures.append(failure)
+
+
+def _feed(stream: IO[str] | None, text: str | None, program: str) -> None:
+    if stream is None or text is None:
+        return
+    try:
+        with stream:
+            stream.write(text)
+    except BrokenPipeError:
+        _log.debug("%s did not read its input", program)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Let interrupts that come inside this context take effect at its end. They reach the main thread alone."""
+    held: list[tuple[int, FrameType | None]] = []
+    handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(name)
+            if callable(handler):
+                handlers[name] = handler
+                signal.signal(name, lambda *what: held.append(what))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if held:
+        number, frame = held[0]
+        handlers[number](number, frame)
 
 
 def _stop(child: subprocess.Popen[str]) -> None:
+    """End a program and all it has started. A second interrupt ends the patience with it."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        if child.poll() is not None:
-            return
-        try:
-            os.killpg(child.pid, number)
-        except ProcessLookupError:
-            return
-        try:
-            child.wait(timeout=_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            _log.debug("%s ignores signal %d", child.args, number)
+        with suppress(KeyboardInterrupt):
+            if not _group_lives(child.pid):
+                return
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, number)
+            begun = time.monotonic()
+            while _group_lives(child.pid):
+                waited = time.monotonic() - begun
+                if waited > _GRACE_SECONDS or (waited > _STRAY_SECONDS and child.poll() is not None):
+                    _log.debug("%s ignores signal %d", child.args, number)
+                    break
+                time.sleep(0.02)
+
+
+def _group_lives(group: int) -> bool:
+    """Return whether a process of a group still runs (proc(5)); what only waits to be reaped does not."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, of = stat.read_text().rpartition(")")[2].split()[:3]
+            if of == str(group) and state not in "ZX":
+                return True
+    return False
 
 
 @contextmanager
@@ -164,11 +226,12 @@ def leash() -> Iterator[None]:
         yield
     except BaseException:
         for number in (signal.SIGINT, signal.SIGKILL):
-            left = _children() - before
-            for pid in left:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, number)
-            _wait_until_gone(left)
+            with suppress(KeyboardInterrupt):  # the second ends the patience
+                left = _children() - before
+                for pid in left:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, number)
+                _wait_until_gone(left)
         raise
 
 

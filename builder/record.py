@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from builder.errors import LockError
 from builder.lockfile import Lock
@@ -76,6 +77,11 @@ def pin(
     }
 
 
+def renewed(table: Mapping[str, object], *, reference: str, lock_hash: str) -> dict[str, object]:
+    """Return the record of the same image where it is published elsewhere, or its lock was written anew."""
+    return {**table, "reference": reference, "lock": f"sha256:{lock_hash}"}
+
+
 def dump(table: Mapping[str, object]) -> str:
     """Return a record or state table as JSON text."""
     return json.dumps(table, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
@@ -89,19 +95,33 @@ def state(*, inputs: Mapping[str, str], content_key: str, test_key: str, digest:
 
 def parse_state(text: str, *, file: str) -> Known:
     """Read back what `state` wrote. Raises `LockError` when the file is damaged."""
-    try:
-        table = json.loads(text)
-        return Known(**table)
-    except (ValueError, TypeError) as error:
-        raise LockError(f"{file}: damaged: {error}", hint=f"remove it: rm {file}") from error
+    table = _table(text, file)
+    inputs = table.get("inputs")
+    texts = [table.get(key) for key in ("content_key", "test_key", "digest")]
+    if isinstance(inputs, dict):
+        texts += inputs.values()
+    if table.keys() != {field.name for field in fields(Known)} or not (
+        isinstance(inputs, dict)
+        and all(isinstance(value, str) for value in texts)
+        and isinstance(table["passed"], bool)
+    ):
+        raise LockError(f"{file}: not a state this version can read", hint=f"rm {file}")
+    return Known(**table)
 
 
 def parse_pin(text: str, *, file: str) -> dict[str, object]:
     """Read back a record. Raises `LockError` when the file is damaged."""
-    try:
-        table = dict(json.loads(text))
-    except (ValueError, TypeError) as error:
-        raise LockError(f"{file}: damaged: {error}", hint=f"rm {file}") from error
+    table = _table(text, file)
     if table.get("schema") != SCHEMA or not isinstance(table.get("reference"), str):
         raise LockError(f"{file}: not a record this version can read", hint=f"rm {file}")
+    return table
+
+
+def _table(text: str, file: str) -> dict[str, Any]:
+    try:
+        table = json.loads(text)
+    except ValueError as error:
+        raise LockError(f"{file}: damaged, this is no JSON", details=(str(error),), hint=f"rm {file}") from error
+    if not isinstance(table, dict):
+        raise LockError(f"{file}: damaged, this is no table", hint=f"rm {file}")
     return table

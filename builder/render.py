@@ -8,6 +8,7 @@ installation on a foreign base has a network, and none clones or resolves anythi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
@@ -87,8 +88,8 @@ def _base_stage(name: str, context: str, base: Base, lock: Lock, stage: str, epo
     debian = f"Debian {base.debian.suite if base.debian else ''}, made of the locked packages"
     origin = base.image or (f"the image {base.recipe} of this project" if base.recipe else debian)
     lines = [f"# {origin}", "# hadolint ignore=DL3006", f"FROM {context} AS {name}"]
-    if base.recipe is not None:
-        lines.append("USER 0:0")
+    if base.debian is None:  # may end as another user
+        lines += ["# hadolint ignore=DL3002", "USER 0:0"]
     if env and base.env:
         lines.append(_env(base.env))
     if _locked_packages(base, lock, stage):
@@ -215,9 +216,9 @@ def _image_stage(
     # So that a read-only container has them writable even where nobody mounts anything.
     lines += [f"VOLUME {_exec(*image.writable)}"] if image.writable else []
     lines.append(f"USER {image.uid}:{image.uid}")
-    if image.entrypoint or (below is not None and below.image.entrypoint):
-        lines.append(f"ENTRYPOINT {json.dumps(list(image.entrypoint))}")
-    lines.append(f"CMD {json.dumps(list(image.cmd))}" if image.cmd else 'CMD ["/bin/sh"]')
+    if image.entrypoint or recipe.base.runtime.debian is None:  # another base may have one of its own
+        lines.append(f"ENTRYPOINT {_exec(*image.entrypoint)}")
+    lines.append(f"CMD {_exec(*(image.cmd or ('/bin/sh',)))}")
     return "\n".join(lines) + "\n"
 
 
@@ -285,7 +286,11 @@ def _exec(*argv: str) -> str:
 
 
 def _env(env: Mapping[str, str]) -> str:
-    return _pairs("ENV", env)
+    """Return an ENV instruction, and why hadolint need not look at it.
+
+    DL3044 does not see that dollar signs are escaped, DL3064 guesses at secrets, with which recipes are refused.
+    """
+    return "# hadolint ignore=DL3044,DL3064\n" + _pairs("ENV", env)
 
 
 def _pairs(instruction: str, pairs: Mapping[str, str]) -> str:
@@ -294,6 +299,17 @@ def _pairs(instruction: str, pairs: Mapping[str, str]) -> str:
 
 
 def _quoted(value: str) -> str:
-    """Quote a value for ENV and LABEL, where a dollar sign would be expanded and a backslash would escape."""
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
-    return f'"{escaped}"'
+    """Quote a value for ENV and LABEL, where a dollar sign would be expanded and a backslash would escape.
+
+    Backslashes before a quote stand outside of the quotes: BuildKit reads them alike, hadolint only there.
+    """
+    parts = re.split(r'(\\+)(?="|\Z)', value)
+    return f'"{"".join(_escaped(part) if place % 2 == 0 else _outside(part) for place, part in enumerate(parts))}"'
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+
+
+def _outside(backslashes: str) -> str:
+    return f'"{backslashes * 2}"'

@@ -208,10 +208,20 @@ def _check_versions(
 
 
 def upstream_version(debian_version: str) -> str:
-    """Return the upstream part of a Debian version: without epoch, Debian revision and repacking suffix."""
+    """Return the upstream part of a Debian version: without epoch, revision, and the marks Debian adds.
+
+    `1.2+really1.1` is what an archive calls 1.1 after it had 1.2 (Debian developer's reference, 5.6.3).
+    """
     version = debian_version.partition(":")[2] or debian_version
     version = version.rpartition("-")[0] or version
-    return re.split(r"[+~](?:dfsg|ds|really|b)", version)[0]
+    version = version.rpartition("+really")[2] or version
+    return re.split(r"[+~](?:dfsg|ds|repack)[0-9.]*|[+~](?:deb|bpo)[0-9]+|\+(?:b|nmu)[0-9]+$", version)[0]
+
+
+def glibc_minor(libc: str) -> int | None:
+    """Return N of a Debian version of glibc 2.N; None for no such version."""
+    match = re.match(r"2\.([0-9]+)", libc)
+    return int(match[1]) if match else None
 
 
 class _Asking:
@@ -350,9 +360,9 @@ class _Asking:
             below = self._below[base.recipe]
             found = {version for key, version in below.offered.items() if key == "deb libc6"}
             bottom = below.image
-        match = re.match(r"2\.([0-9]+)", max(found, default=""))
-        if match is not None and base.image is None:
-            return int(match[1])
+        minor = glibc_minor(max(found, default=""))
+        if minor is not None and base.image is None:
+            return minor
         known = glibc(bottom or "")
         if known is None:
             self._story.note(
@@ -374,24 +384,31 @@ def told(old: Lock | None, new: Lock) -> tuple[str, ...]:
     """Return, in words, what a new lock has changed."""
     if old is None:
         return (f"{len(new.deb)} Debian packages and {len(new.python)} Python distributions locked",)
-    before, after = _versions(old), _versions(new)
-    lines = tuple(
-        f"{name}: {before.get(name, 'not there')} -> {after.get(name, 'gone')}"
-        for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name)
-    )
-    return lines or ("nothing changed",)
+    before, after = _held(old), _held(new)
+    lines = []
+    for name in sorted(before.keys() | after.keys()):
+        (was, its), (now, other) = before.get(name, ("not there", "")), after.get(name, ("gone", ""))
+        if was != now:
+            lines.append(f"{name}: {was} -> {now}")
+        elif its != other:
+            lines.append(f"{name}: {now} is another file, {its} -> {other}")
+    return tuple(lines) or ("nothing changed",)
 
 
-def _versions(lock: Lock) -> dict[str, str]:
-    """Return what a lock holds by name; a file's hash counts where its version is the same."""
-    debs = {f"deb {p.name}{' (build)' if p.stage == 'build' else ''}": p.version for p in lock.deb}
+def _held(lock: Lock) -> dict[str, tuple[str, str]]:
+    """Return what a lock holds by name: a version, and the start of the hash of its file."""
+    debs = {
+        f"deb {p.name}{' (build)' if p.stage == 'build' else ''}": (p.version, p.sha256[:12]) for p in lock.deb
+    }
     files = {
-        f"{f.project} ({f.layer})" if f.layer.endswith(BUILD_SUFFIX) else f.project: f"{f.version} {f.file}"
+        f"{f.project} ({f.layer})" if f.layer.endswith(BUILD_SUFFIX) else f.project: (f.version, f.sha256[:12])
         for f in lock.python
     }
     sources = {
-        f"source {name}": source.file or (source.commit or source.tree or source.sha256 or "")[:12]
+        f"source {name}": (
+            source.file or (source.commit or source.tree or source.sha256 or "")[:12],
+            str(source.sha256 or "")[:12],
+        )
         for name, source in lock.source.items()
     }
     return debs | files | sources

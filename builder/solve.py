@@ -143,47 +143,52 @@ def refuse_withdrawn(files: Sequence[Solved], mirrors: Mirrors) -> None:
 
 @contextmanager
 def _asked(question: Question, mirrors: Mirrors) -> Iterator[Path]:
-    """Give a folder with the question as a project file, uv's documented way to tie a distribution to an index."""
-    offers = (*question.offers, *question.roots)
+    """Give a folder with the question, and with stand-ins for what is there already."""
+    with tempfile.TemporaryDirectory(prefix="rocm-images-uv.") as place:
+        folder = Path(place)
+        (folder / "offers").mkdir()
+        for offer in (*question.offers, *question.roots):
+            _write_stand_in(folder / "offers", offer)
+        (folder / "pyproject.toml").write_text(tomli_w.dumps(project_file(question, mirrors, folder / "offers")))
+        if question.preferred is not None:
+            (folder / _ANSWER).write_text(question.preferred)
+        yield folder
+
+
+def project_file(question: Question, mirrors: Mirrors, offers: Path) -> dict[str, object]:
+    """Return the question as a project file, uv's documented way to tie a distribution to an index.
+
+    `offers` is the folder of the stand-ins.
+    """
+    there = (*question.offers, *question.roots)
     indexes = sorted({(pin.index, pin.kind) for pin in question.pins if pin.index is not None})
     names = {index: f"index-{number}" for number, index in enumerate(indexes)}
     metadata = [
         {"name": pin.name, "version": pin.version, "requires-dist": list(pin.requires)}
         for pin in question.pins
         if pin.requires is not None
-    ] + [{"name": offer.name, "version": offer.version, "requires-dist": list(offer.requires)} for offer in offers]
+    ] + [{"name": offer.name, "version": offer.version, "requires-dist": list(offer.requires)} for offer in there]
     fixed = [f"{name}=={version}" for name, version in sorted(question.fixed.items())]
-    with tempfile.TemporaryDirectory(prefix="rocm-images-uv.") as place:
-        folder = Path(place)
-        (folder / "offers").mkdir()
-        for offer in offers:
-            _write_stand_in(folder / "offers", offer)
-        project = {
-            "project": {
-                "name": "rocm-images-resolution", "version": "0", "requires-python": f"=={question.python}.*",
-                "dependencies": [_requirement(pin) for pin in question.pins]
-                + [f"{root.name}=={root.version}" for root in question.roots] + list(question.also),
+    return {
+        "project": {
+            "name": "rocm-images-resolution", "version": "0", "requires-python": f"=={question.python}.*",
+            "dependencies": [_requirement(pin) for pin in question.pins]
+            + [f"{root.name}=={root.version}" for root in question.roots] + list(question.also),
+        },
+        "tool": {"uv": {
+            "find-links": [str(offers)],
+            "dependency-metadata": metadata,
+            "constraint-dependencies": [f"{offer.name}=={offer.version}" for offer in there] + fixed,
+            "index": [
+                {"name": name, "url": mirrors.index(url) or url, "explicit": True} |
+                ({"format": "flat"} if kind == "flat" else {})
+                for (url, kind), name in names.items()
+            ],
+            "sources": {
+                pin.name: {"index": names[pin.index, pin.kind]} for pin in question.pins if pin.index is not None
             },
-            "tool": {"uv": {
-                "find-links": [str(folder / "offers")],
-                "dependency-metadata": metadata,
-                "constraint-dependencies": [f"{offer.name}=={offer.version}" for offer in offers] + fixed,
-                "index": [
-                    {"name": name, "url": mirrors.index(url) or url, "explicit": True} |
-                    ({"format": "flat"} if kind == "flat" else {})
-                    for (url, kind), name in names.items()
-                ],
-                "sources": {
-                    pin.name: {"index": names[pin.index, pin.kind]}
-                    for pin in question.pins
-                    if pin.index is not None
-                },
-            }},
-        }  # fmt: skip
-        (folder / "pyproject.toml").write_text(tomli_w.dumps(project))
-        if question.preferred is not None:
-            (folder / _ANSWER).write_text(question.preferred)
-        yield folder
+        }},
+    }  # fmt: skip
 
 
 def _requirement(pin: Pin) -> str:
@@ -287,29 +292,37 @@ def _askers(question: Question, said: str, name: str, version: str) -> list[str]
 
 
 def _chosen(package: Mapping[str, object], question: Question) -> Solved:
-    """Return the wheel of a resolved distribution that suits the image's interpreter best."""
+    """Return the wheel of a resolved distribution that suits the image's interpreter best.
+
+    A pinned one has exactly the version of the pin: `==` alone would take `2.11.0+cpu` for 2.11.0.
+    """
     project, version = str(package["name"]), str(package["version"])
     pin = next((pin for pin in question.pins if canonicalize_name(pin.name) == project), None)
-    ranks = {tag: rank for rank, tag in enumerate(_tags(question.python, question.glibc))}
-    best: tuple[int, Mapping[str, object], str] | None = None
-    wheels = package.get("wheels")
-    for wheel in wheels if isinstance(wheels, list) else []:
-        file = wheel.get("name") or unquote(
-            urlsplit(str(wheel.get("url") or wheel.get("path"))).path.rpartition("/")[2]
+    if pin is not None and pin.version != version:
+        raise LockError(
+            f"{question.where}: {pin.key}.version: the recipe pins {pin.version}, its index has {version}",
+            hint=f"set version = {version!r} if that is wanted, or name the index that has the other",
         )
+    ranks = {tag: rank for rank, tag in enumerate(_tags(question.python, question.glibc))}
+    wheels = package.get("wheels")
+    names = [(_wheel_name(wheel), wheel) for wheel in wheels] if isinstance(wheels, list) else []
+    fitting: list[tuple[int, tuple[int, str], str, Mapping[str, object]]] = []
+    for name, wheel in names:
         try:
-            tags = parse_wheel_filename(file)[3]
+            _, _, build, tags = parse_wheel_filename(name)
         except InvalidWheelFilename:
             continue
         rank = min((ranks[tag] for tag in tags if tag in ranks), default=None)
-        if rank is not None and (best is None or (rank, file) < (best[0], best[2])):
-            best = (rank, wheel, file)
-    if best is None:
+        if rank is not None:
+            number, suffix = build or (-1, "")
+            fitting.append((rank, (-number, suffix), name, wheel))
+    if not fitting:
         raise LockError(
             f"{question.where}: {project} {version} has no wheel for Python {question.python} "
-            f"on glibc 2.{question.glibc}"
+            f"on glibc 2.{question.glibc}",
+            details=tuple(sorted(name for name, _ in names)),
         )
-    _, wheel, file = best
+    _, _, file, wheel = min(fitting, key=lambda each: each[:3])
     hashes, size = wheel.get("hashes"), wheel.get("size")
     sha256 = hashes.get("sha256") if isinstance(hashes, dict) else None
     if not isinstance(sha256, str):
@@ -318,6 +331,11 @@ def _chosen(package: Mapping[str, object], question: Question) -> Solved:
         project=project, version=version, file=file, size=size if isinstance(size, int) else None,
         sha256=sha256, pin=pin,
     )  # fmt: skip
+
+
+def _wheel_name(wheel: Mapping[str, object]) -> str:
+    address = str(wheel.get("url") or wheel.get("path"))
+    return str(wheel.get("name") or unquote(urlsplit(address).path.rpartition("/")[2]))
 
 
 def _tags(python: str, glibc: int) -> list[Tag]:

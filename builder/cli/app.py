@@ -68,7 +68,7 @@ def main() -> None:
         console.failure(failure)
         code = failure.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        console.warn("interrupted; nothing was published, and what was started has been stopped")
+        console.warn("interrupted; nothing was pinned, and what was started has been stopped")
         code = 130
     except Exception as error:
         if isinstance(show := getattr(error, "show", None), object) and callable(show):  # click's usage errors

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import docker.errors
 import requests
@@ -82,6 +83,29 @@ def local_id(name: str) -> str | None:
         client.close()
 
 
+def labels(name: str) -> dict[str, str]:
+    """Return the labels of an image in the engine's store."""
+    client = connect()
+    try:
+        return dict(client.images.get(name).labels)
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        raise _engine_gone(error) from error
+    finally:
+        client.close()
+
+
+def load(archive: Path) -> None:
+    """Put the image of an archive, as `docker save` writes it, into the engine's store."""
+    client = connect()
+    try:
+        with archive.open("rb") as source:
+            client.images.load(source)
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        raise _engine_gone(error) from error
+    finally:
+        client.close()
+
+
 def remove(name: str) -> None:
     """Take a name from the engine's store, and its content where no other name holds it. Absent is fine."""
     client = connect()
@@ -111,9 +135,12 @@ def pull(reference: ImageReference, story: Story) -> str:
 def push(image: str, reference: ImageReference, story: Story) -> None:
     """Push a local image under a tag.
 
-    The registry gets the layers first and the tag last, so that a push that is cut off leaves no tag.
+    The registry gets the layers first and the tag last, so that a push that is cut off leaves no tag. However
+    this ends, the engine does not go on with it.
     """
     client = connect()
+    answers: list[requests.Response] = []
+    client.api.hooks["response"].append(lambda answer, **_: answers.append(answer))
     try:
         client.images.get(image).tag(reference.name, tag=reference.tag)
         for event in client.images.push(reference.name, tag=reference.tag, stream=True, decode=True):
@@ -132,6 +159,9 @@ def push(image: str, reference: ImageReference, story: Story) -> None:
     except (docker.errors.DockerException, requests.RequestException) as error:
         raise _engine_gone(error) from error
     finally:
+        # The engine pushes for as long as somebody listens to it; closing the client leaves its answer open.
+        for answer in answers:
+            answer.close()
         client.close()
 
 

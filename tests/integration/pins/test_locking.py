@@ -125,7 +125,7 @@ def test_an_update_of_one_component_leaves_every_other_line_alone(site: Site, pr
     project.recipe(wheel("triton", "3.6.1") + wheel("sglang", "0.5.16"))
     outcome = project.run("lock", "probe", "--update", "triton")
     assert outcome.code == 0, outcome.err
-    assert "triton: 3.6.0 triton-3.6.0-py3-none-any.whl -> 3.6.1 triton-3.6.1-py3-none-any.whl" in outcome.err
+    assert "triton: 3.6.0 -> 3.6.1" in outcome.err
     assert "orjson:" not in outcome.err
     after = project.lock_file().read_text()
     old, new = tomli.loads(before), tomli.loads(after)

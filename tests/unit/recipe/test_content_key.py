@@ -76,6 +76,7 @@ def test_one_kind_of_input_moves_the_key_exactly_when_the_table_says_so(
     ("of", "name", "value"),
     [
         (plan, "BUILD_FORMAT", plan.BUILD_FORMAT + 1),
+        (plan, "BASE_FORMAT", plan.BASE_FORMAT + 1),
         (render, "_HEADER", "# Rendered otherwise from images/{name}\n"),
         (render, "LABEL", "org.example"),
     ],
