@@ -2,13 +2,15 @@
 
     pytest bench
 
-Each starts the program anew, as a shell does, and fails when its best round is over the limit beside it.
+Each starts the program anew, as a shell does. The table has the time on the clock; a command fails when even its
+best round takes more processor time than the limit beside it, which a busy machine does not change much.
 200 generated images, each with a lock of 400 entries, every tenth built on another.
 """
 
 from __future__ import annotations
 
 import hashlib
+import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -47,14 +49,22 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def timed(benchmark: BenchmarkFixture) -> Callable[..., None]:
-    """Run the program five times; the best has to be below a number of seconds."""
+    """Run the program five times; the best has to be below a number of seconds of processor time."""
 
     def run(*words: str | Path, limit: float) -> None:
-        done = benchmark.pedantic(process.run, args=([COMMAND, *words],), rounds=5, warmup_rounds=1)
-        if done.status:
-            pytest.fail("\n".join(done.tail))
-        if (best := benchmark.stats.stats.min) > limit:
-            pytest.fail(f"{best:.2f} s, the limit is {limit} s")
+        spent: list[float] = []
+
+        def once() -> None:
+            before = _children()
+            done = process.run([COMMAND, *words])
+            spent.append(_children() - before)
+            if done.status:
+                pytest.fail("\n".join(done.tail))
+
+        benchmark.pedantic(once, rounds=5, warmup_rounds=1)
+        benchmark.extra_info["processor seconds"] = [round(seconds, 2) for seconds in spent]
+        if min(spent) > limit:
+            pytest.fail(f"{min(spent):.2f} s of processor time, the limit is {limit} s")
 
     return run
 
@@ -69,6 +79,12 @@ def test_plan_of_200_images(timed: Callable[..., None], repository: Path) -> Non
 
 def test_check_of_200_images(timed: Callable[..., None], repository: Path) -> None:
     timed("--root", repository, "check", "--json", limit=2.0)
+
+
+def _children() -> float:
+    """Return the processor time, in seconds, of all programs this one started and waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _recipe(name: str, base: str | None) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,6 +43,7 @@ def check(
     from builder.findings import exit_code, ordered
     from builder.mirrors import load_mirrors
 
+    gc.disable()  # as in `plan`
     workspace, console = workspace_of(context), Console()
     chosen = chosen_images(workspace, images)
     table = load_mirrors(workspace.root, mirrors)
