@@ -13,6 +13,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -150,9 +151,9 @@ def archive_of(files: dict[str, str]) -> bytes:
     return data.getvalue()
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    root = tmp_path / "site"
+@contextmanager
+def serving(root: Path) -> Iterator[Site]:
+    """Serve a folder on loopback."""
     for folder in ("git", "simple", "rocm", "files"):
         (root / folder).mkdir(parents=True)
     asked: list[str] = []
@@ -169,10 +170,18 @@ def site(tmp_path: Path) -> Iterator[Site]:
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
-    yield Site(root=root, url=f"http://127.0.0.1:{server.server_port}", asked=asked)
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    try:
+        yield Site(root=root, url=f"http://127.0.0.1:{server.server_port}", asked=asked)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with serving(tmp_path / "site") as made:
+        yield made
 
 
 @dataclass
@@ -230,9 +239,8 @@ class Project:
         return outcome.err[outcome.err.index("error: ") :]
 
 
-@pytest.fixture
-def project(tmp_path: Path, site: Site) -> Project:
-    root = tmp_path / "project"
+def project_at(root: Path, site: Site) -> Project:
+    """Make a project that gets everything from the site."""
     (root / "images").mkdir(parents=True)
     (root / "mirrors.toml").write_text(
         f'[git]\n"{GIT}" = "{site.url}/git"\n'
@@ -241,5 +249,10 @@ def project(tmp_path: Path, site: Site) -> Project:
     )
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "GIT_"))}
     kept = {name: value for name, value in kept.items() if not name.lower().endswith("_proxy")}
-    env = kept | {"PIP_CONFIG_FILE": os.devnull, "HOME": str(tmp_path), "NO_COLOR": "1"}
+    env = kept | {"PIP_CONFIG_FILE": os.devnull, "HOME": str(root.parent), "NO_COLOR": "1"}
     return Project(root=root, env=env)
+
+
+@pytest.fixture
+def project(tmp_path: Path, site: Site) -> Project:
+    return project_at(tmp_path / "project", site)
