@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.metadata
 import importlib.resources
@@ -62,6 +63,7 @@ def step_files(step: str) -> tuple[Path, ...]:
     return tuple(folder / name for name in STEPS[step])
 
 
+@functools.cache
 def tooling() -> Tooling:
     """Return what of this program goes into images: its steps by hash, and uv by version."""
     steps = {}
@@ -126,12 +128,21 @@ def prepare(workspace: Workspace, name: str) -> Prepared:
 
 def _tests_hash(workspace: Workspace, name: str) -> str:
     """Return the hash of the shipped suite and of the image's own tests."""
-    digest = hashlib.sha256()
-    shipped = Path(str(importlib.resources.files("builder"))) / "smoke"
-    for folder in (shipped, workspace.images / name / "tests"):
-        for path in sorted(folder.rglob("*.py")):
-            digest.update(f"{path.relative_to(folder)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    digest = _shipped_tests().copy()
+    _add_tests(digest, workspace.images / name / "tests")
     return digest.hexdigest()
+
+
+@functools.cache
+def _shipped_tests() -> hashlib._Hash:
+    digest = hashlib.sha256()
+    _add_tests(digest, Path(str(importlib.resources.files("builder"))) / "smoke")
+    return digest
+
+
+def _add_tests(digest: hashlib._Hash, folder: Path) -> None:
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(f"{path.relative_to(folder)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
 
 
 def tree_hash(folder: Path) -> str:

@@ -128,13 +128,13 @@ def plan(context: typer.Context, images: Images = None, publish: Publish = None,
     from dataclasses import asdict
 
     from builder.build import plan_image
-    from builder.project import prepare
+    from builder.engine.images import local_ids
+    from builder.project import LOCAL, prepare
 
     workspace = _workspace(context)
-    plans = []
-    for name in _chosen(workspace, images):
-        prepared = prepare(workspace, name)
-        plans.append(plan_image(workspace, prepared, _target(publish, name)))
+    prepared = [prepare(workspace, name) for name in _chosen(workspace, images)]
+    held = local_ids(f"{LOCAL}/*") if publish is None else None
+    plans = [plan_image(workspace, each, _target(publish, each.recipe.name), held=held) for each in prepared]
     if as_json:
         Console().result(json.dumps([asdict(each) for each in plans], indent=2))
     else:
