@@ -35,11 +35,22 @@ class Outcome:
     reference: str | None
 
 
-def plan_image(workspace: Workspace, prepared: Prepared, target: ImageReference | None) -> Plan:
-    """Say what has to be done for an image; asks the engine, and the registry where there is a `target`."""
+def plan_image(
+    workspace: Workspace,
+    prepared: Prepared,
+    target: ImageReference | None,
+    *,
+    held: Mapping[str, str] | None = None,
+) -> Plan:
+    """Say what has to be done for an image; asks the registry where there is a `target`, else the engine.
+
+    `held` are the engine's own images by name, from whoever asked for all of them at once.
+    """
     if target is not None:
         at = images.published_digest(target.at(tag=prepared.tag))
         available = str(at) if at is not None else None
+    elif held is not None:
+        available = held.get(prepared.local)
     else:
         available = images.local_id(prepared.local)
     return plan.decide(

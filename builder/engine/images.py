@@ -83,6 +83,18 @@ def local_id(name: str) -> str | None:
         client.close()
 
 
+def local_ids(pattern: str) -> dict[str, str]:
+    """Return the images in the engine's store whose name matches `pattern` (`host/*`), by name, in one request."""
+    client = connect()
+    try:
+        found = client.api.images(filters={"reference": pattern})
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        raise _engine_gone(error) from error
+    finally:
+        client.close()
+    return {str(name): str(image["Id"]) for image in found for name in image["RepoTags"] or ()}
+
+
 def labels(name: str) -> dict[str, str]:
     """Return the labels of an image in the engine's store."""
     client = connect()

@@ -1,7 +1,7 @@
-"""install_wheels.py EPOCH: unpacks the wheels mounted at /mnt, alone, into /out, as the image's Python expects them.
+"""install_wheels.py EPOCH: unpacks the wheels mounted at /mnt, alone, into /out, as the image's Python expects.
 
 Runs in a build stage, with nothing but the standard library and the uv beside it. No dependency is looked at: the
-lock did that. What is written is the same in every run: no time, no order of a hash, no trace of where it came from.
+lock did that. What is written is the same in every run: no time, no order of a hash, no trace of an origin.
 """
 
 import compileall
@@ -68,5 +68,5 @@ def compile_all(folder: Path) -> None:
 
 if __name__ == "__main__":
     if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets is written into bytecode
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "PYTHONHASHSEED": "0"})
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "PYTHONHASHSEED": "0"})  # noqa: S606
     main()

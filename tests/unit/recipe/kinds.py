@@ -245,7 +245,7 @@ OTHER_IMAGE: dict[str, Callable[[str], Any]] = {
     "writable": lambda word: ["/tmp", f"/var/cache/{word}"],
     "devices": lambda word: [f"/dev/{word}"],
     "groups": lambda word: [word],
-    "shm": lambda word: f"{100 + len(word)}g",
+    "shm": lambda word: f"1{len(word)}g",
 }
 for _key in (field.alias or name for name, field in Image.model_fields.items()):
 
