@@ -17,7 +17,7 @@ import typer
 from builder import __version__
 from builder.cli import check_command, host_commands, image_commands, plan_command
 from builder.cli.console import Console
-from builder.errors import Failure
+from builder.errors import Failure, Interrupted
 
 app = typer.Typer(
     name="rocm-images",
@@ -68,8 +68,7 @@ def main() -> None:
         console.failure(failure)
         code = failure.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        console.warn("interrupted; nothing was pinned, and what was started has been stopped")
-        code = 130
+        code = Interrupted.exit_code
     except Exception as error:
         if isinstance(show := getattr(error, "show", None), object) and callable(show):  # click's usage errors
             show()
@@ -78,6 +77,8 @@ def main() -> None:
             logging.getLogger(__name__).debug("bug", exc_info=True)
             console.failure(_bug(error))
             code = 1
+    if code == Interrupted.exit_code:  # also what typer makes of an interrupt inside a command
+        console.warn("interrupted; nothing was pinned, and what was started has been stopped")
     sys.exit(code if isinstance(code, int) else 0)
 
 
