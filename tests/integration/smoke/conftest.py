@@ -35,12 +35,12 @@ def client() -> Iterator[docker.DockerClient]:
 
 
 @pytest.fixture(scope="session")
-def image() -> str:
-    """The reference of an sglang-debian image that was built from its recipe."""
-    found = os.environ.get(IMAGE_VARIABLE)
-    if not found:
-        pytest.fail(f"set {IMAGE_VARIABLE} to the reference of a built sglang-debian image")
-    return found
+def image(request: pytest.FixtureRequest) -> str:
+    """The reference of an sglang-debian image that was built from its recipe: a given one, or one built now."""
+    if given := os.environ.get(IMAGE_VARIABLE):
+        return given
+    _, built = request.getfixturevalue("sglang_debian")
+    return str(built.result)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,70 @@
+"""The smallest image that goes the whole road, locked once for all tests."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+from ..conftest import MakeProject, removed_afterwards
+from ..project import REPOSITORY, Project, make_project
+
+TINY = REPOSITORY / "tests/data/images/tiny"
+Tiny = Callable[..., Project]
+Change = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture(scope="session")
+def locked(
+    namespace: Callable[[], str], store: Path, bases: Path, engine: docker.DockerClient
+) -> Iterator[Project]:
+    """A project whose image `tiny` was locked and built, so that its files are in the store and its base is made.
+
+    It has a file of its own in every session, so that no other session's containers are taken for this one's.
+    """
+    with removed_afterwards(engine) as projects:
+        project = make_project(namespace(), store=store, bases=bases)
+        projects.append(project)
+        project.add("tiny", TINY)
+        (project.workspace.images / "tiny/marker/marker").write_text(secrets.token_hex(16))
+        project.done("lock", "tiny")
+        project.done("build", "tiny")
+        yield project
+
+
+@pytest.fixture
+def tiny(locked: Project, make: MakeProject) -> Tiny:
+    """Make a project with the image `tiny`, changed by `change` and locked as far as that needs it.
+
+    With `fresh`, one of its files has a content of its own, so that no build cache holds the step that brings it.
+    """
+
+    def project(
+        change: Change | None = None, *, fresh: bool = False, relock: bool = False, **own: bool
+    ) -> Project:
+        new = make(**own)
+        new.add("tiny", locked.workspace.images / "tiny", change)
+        if fresh:
+            (new.workspace.images / "tiny/marker/marker").write_text(secrets.token_hex(16))
+        if fresh or relock:
+            # keeps the Debian packages, hashes the sources again
+            new.done("lock", "tiny", "--update", "packaging")
+        return new
+
+    return project
+
+
+def copy_objects(origin: Path, target: Path, wanted: set[str]) -> None:
+    """Copy objects from one store to another, by hard links where the file system allows it."""
+    for sha256 in wanted:
+        place = target / "sha256" / sha256[:2] / sha256
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            place.hardlink_to(origin / "sha256" / sha256[:2] / sha256)
+        except OSError:
+            shutil.copyfile(origin / "sha256" / sha256[:2] / sha256, place)
