@@ -56,7 +56,7 @@ def test_an_interrupt_leaves_nothing_and_the_next_run_succeeds(
 ) -> None:
     def slow(recipe: dict[str, Any]) -> None:
         if moment is a_step_is_built:
-            recipe["component"][1]["build"].insert(0, "sleep 8")
+            recipe["component"][1]["build"].insert(0, "sleep 5")
 
     project = tiny(
         slow, fresh=moment is a_step_is_built, own_store=moment is packages_are_fetched,
