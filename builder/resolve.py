@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -14,16 +13,16 @@ from builder import debian, lockfile, project
 from builder.declared import runtime_requirements
 from builder.errors import LockError, RecipeError
 from builder.knownbases import glibc
-from builder.lockfile import DEPENDENCIES, SCHEMA, DebianPackage, Lock, LockedBase, LockedSource, PythonFile, asked
+from builder.lockfile import DEPENDENCIES, SCHEMA, DebianPackage, Lock, LockedBase, PythonFile
 from builder.mirrors import Mirrors
 from builder.pinned import PinnedTree, fetch_source
 from builder.project import Below
 from builder.recipe import BUILD_SUFFIX, Component, DebianBase, Recipe
+from builder.scope import Scope, scope_of
 from builder.solve import Answer, Offer, Pin, Question, Solved, refuse_withdrawn, solve
 from builder.story import Story
 from builder.workspace import Workspace
 
-DEBIAN = "debian"  # what `--update` calls the Debian packages
 _OLD_GLIBC = 28  # what a published base is assumed to have at least
 
 
@@ -43,7 +42,7 @@ def make_lock(
     """
     where = f"images/{recipe.name}/recipe.toml"
     below = project.images_below(workspace, recipe)
-    scope = _scope(recipe, old, update, below)
+    scope = scope_of(recipe, old, update)
     packages, epoch = _debian(recipe, below, scope, mirrors, story, where=where)
     _check_versions(recipe, packages, below, where=where)
     with tempfile.TemporaryDirectory(prefix="rocm-images-trees.") as place:
@@ -56,8 +55,9 @@ def make_lock(
             if not scope.keeps_python or name in scope.sources
         }  # fmt: skip
         sources = {
-            name: trees[name].locked if name in trees else scope.kept_source(name) or LockedSource()
+            name: locked
             for name in recipe.source
+            if (locked := trees[name].locked if name in trees else scope.kept_source(name)) is not None
         }
         if scope.old is not None and scope.keeps_python:
             python = scope.old.python
@@ -68,83 +68,23 @@ def make_lock(
         schema_=SCHEMA,
         image=recipe.name,
         epoch=epoch,
-        asked=asked(recipe),
+        asked=dict(scope.asked),
         source=sources,
-        base={name: LockedBase(provides=lockfile.provided_hash(each.offered)) for name, each in below.items()},
+        base=_bases(scope, below),
         deb=packages,
         python=python,
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Scope:
-    """What is resolved anew. `old` is None when everything is."""
-
-    old: Lock | None
-    debian: bool
-    components: frozenset[str]
-    sources: frozenset[str]
-
-    @property
-    def keeps_python(self) -> bool:
-        return self.old is not None and not self.components
-
-    def kept_source(self, name: str) -> LockedSource | None:
-        return None if self.old is None or name in self.sources else self.old.source.get(name)
-
-
-def _scope(recipe: Recipe, old: Lock | None, update: str | None, below: Mapping[str, Below]) -> _Scope:
-    by_name = {component.name: component for component in recipe.component}
-    if update is None:
-        return _Scope(old=None, debian=True, components=frozenset(by_name), sources=frozenset(recipe.source))
-    if update not in {*by_name, *recipe.source, DEBIAN}:
-        known = ", ".join(sorted({*by_name, *recipe.source, DEBIAN}))
-        raise RecipeError(f"--update: no component or source is called {update!r}", hint=f"known: {known}")
-    remedy = f"rocm-images lock {recipe.name}"
-    if old is None:
-        raise LockError(f"images/{recipe.name}/recipe.lock: there is no lock to update", hint=remedy)
-    component = by_name.get(update)
-    if component is not None and component.apt is not None and update not in recipe.source:
-        raise RecipeError(f"--update: {update} comes with the Debian packages", hint=f"{remedy} --update {DEBIAN}")
-    sources = {name for name in (update, component.source if component else None) if name in recipe.source}
-    components = {c.name for c in recipe.component if c.source in sources} | ({update} & by_name.keys())
-    scope = _Scope(
-        old=old, debian=update == DEBIAN, sources=frozenset(sources),
-        components=frozenset(name for name in components if _asks_python(by_name[name])),
-    )  # fmt: skip
-    _require_unchanged(recipe, old, update, {*(f"source.{name}" for name in sources),
-                                             *(f"component.{name}" for name in components)}, below)  # fmt: skip
-    return scope
-
-
-def _asks_python(component: Component) -> bool:
-    """Whether the Python set depends on a component."""
-    return component.wheel is not None or component.is_python_build or component.requires is not None
-
-
-def _require_unchanged(recipe: Recipe, old: Lock, update: str, keys: set[str], below: Mapping[str, Below]) -> None:
-    """Refuse to keep what is not updated when the recipe, or a base, asks for something else there by now."""
-    new = asked(recipe)
-    others = [key for key in sorted(new.keys() | old.asked.keys()) if new.get(key) != old.asked.get(key)]
-    if update == DEBIAN:
-        apt = {f"component.{component.name}" for component in recipe.component if component.apt is not None}
-        others = [key for key in others if not key.startswith("base.") and key not in apt]
-    else:
-        others = [key for key in others if key not in keys]
-        others += [
-            f"base {name}" for name, each in below.items()
-            if name not in old.base or old.base[name].provides != lockfile.provided_hash(each.offered)
-        ]  # fmt: skip
-    if others:
-        raise LockError(
-            f"images/{recipe.name}/recipe.lock: not only {update} changed since it was made: {', '.join(others)}",
-            details=lockfile.differences(recipe, old),
-            hint=f"rocm-images lock {recipe.name}",
-        )
+def _bases(scope: Scope, below: Mapping[str, Below]) -> dict[str, LockedBase]:
+    """Return what the images below had for this lock; an update of a component did not look at them."""
+    if scope.old is not None and not scope.debian:
+        return scope.old.base
+    return {name: LockedBase(provides=lockfile.provided_hash(each.offered)) for name, each in below.items()}
 
 
 def _debian(
-    recipe: Recipe, below: Mapping[str, Below], scope: _Scope, mirrors: Mirrors, story: Story, *, where: str
+    recipe: Recipe, below: Mapping[str, Below], scope: Scope, mirrors: Mirrors, story: Story, *, where: str
 ) -> tuple[tuple[DebianPackage, ...], int]:
     """Return the packages of the stages that are Debian all the way down, and the time stamp of the image."""
     if scope.old is not None and not scope.debian:
@@ -233,7 +173,7 @@ class _Asking:
         below: Mapping[str, Below],
         packages: Sequence[DebianPackage],
         trees: Mapping[str, PinnedTree],
-        scope: _Scope,
+        scope: Scope,
         mirrors: Mirrors,
         story: Story,
         where: str,
