@@ -114,14 +114,18 @@ def test_check_jsonschema_accepts_every_recipe_and_lock_of_this_repository() -> 
     assert done.status == 0, done.stdout
 
 
-def test_taplo_accepts_every_recipe_and_lock_of_this_repository() -> None:
+def test_taplo_accepts_every_recipe_and_lock_of_this_repository(tmp_path: Path) -> None:
     schema = f"file://{schema_file('recipe')}"
     done = process.run([BIN / "taplo", "lint", "--no-auto-config", "--schema", schema, *RECIPES])
     assert done.status == 0, done.stderr[:2000]
-    locks = sorted(ROOT.glob("images/*/recipe.lock"))
     schema = f"file://{schema_file('lock')}"
-    done = process.run([BIN / "taplo", "lint", "--no-auto-config", "--schema", schema, *locks])
-    assert done.status == 0, done.stderr[:2000]
+    for lock in sorted(ROOT.glob("images/*/recipe.lock")):
+        named = tmp_path / f"{lock.parent.name}.toml"  # taplo passes over files of another ending
+        named.write_bytes(lock.read_bytes())
+        done = process.run([BIN / "taplo", "lint", "--no-auto-config", "--schema", schema, named])
+        assert done.status == 0, done.stderr[:2000]
+        named.write_text(lock.read_text().replace("\nepoch = ", "\nepoch = -"))
+        assert process.run([BIN / "taplo", "lint", "--no-auto-config", "--schema", schema, named]).status != 0
 
 
 def test_every_recipe_names_its_schema_for_editors_and_taplo_follows_the_line(tmp_path: Path) -> None:
