@@ -173,11 +173,12 @@ def _build(
         f"base-{stage}": _named_context(base, containerd_store=containerd_store)
         for stage, base in laid.bases.items()
     }
+    bundle = mirrors.ca_bundle()
     with story.step(f"building {recipe.name} {prepared.tag}"):
         return build_image(
             laid.folder, dockerfile=laid.dockerfile, contexts=contexts, tag=prepared.local, epoch=lock.epoch,
             containerd_store=containerd_store, cache=cache, story=story,
-            log=workspace.dist / recipe.name / "build.log",
+            log=workspace.dist / recipe.name / "build.log", secrets={render.CA_BUNDLE: bundle} if bundle else {},
         )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from builder.plan import floats, layers
 from builder.recipe import BUILD_SUFFIX, Base, Component, Recipe
 
 LABEL = "rocm-images"
+CA_BUNDLE = "ca-bundle"  # id of the build secret with the certificates this machine trusts
 _HEADER = """\
 # Rendered by rocm-images from images/{name}; edit the recipe, not this file.
 # The build context holds what the lock names, fetched and verified: debs/, wheels/, sources/, tools/, files/.
@@ -101,12 +102,17 @@ def _base_stage(name: str, context: str, base: Base, lock: Lock, stage: str, epo
 
 
 def _floating_packages(base: Base) -> str:
-    """Install packages on a published base: the one step that asks an archive, which nothing can pin here."""
+    """Install packages on a published base: the one step that asks an archive, which nothing can pin here.
+
+    Certificates of an intercepting proxy come as a secret of the build and stay out of every layer.
+    """
     return "\n".join(
         [
             "# hadolint ignore=DL3008",
-            "RUN apt-get update -qq \\",
-            "  && apt-get install --yes --no-install-recommends \\",
+            f"RUN --mount=type=secret,id={CA_BUNDLE} \\",
+            f'  ca=/run/secrets/{CA_BUNDLE}; [ -s "$ca" ] || ca=/etc/ssl/certs/ca-certificates.crt; \\',
+            '  apt-get -o "Acquire::https::CaInfo=$ca" update -qq \\',
+            '  && apt-get -o "Acquire::https::CaInfo=$ca" install --yes --no-install-recommends \\',
             *(f"    {package} \\" for package in sorted(base.apt)),
             "  && rm -rf /var/lib/apt/lists/* /var/log/apt /var/log/dpkg.log /var/cache/ldconfig/aux-cache",
         ]

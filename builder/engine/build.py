@@ -43,12 +43,14 @@ def build_image(
     cache: bool,
     story: Story,
     log: Path,
+    secrets: Mapping[str, Path] | None = None,
 ) -> BuiltImage:
     """Build `dockerfile` over the folder `context` and keep the image in the engine as `tag`.
 
     `contexts` are named contexts as buildx writes them, `epoch` the time (seconds since 1970) written into the
-    image. Everything BuildKit says goes to the file `log`, the stages through `story`. Raises `BuildError` with
-    the lines of the step that failed, `EngineError` when the engine cannot build at all.
+    image. `secrets` are files by id that steps may mount and no layer keeps. Everything BuildKit says goes to the
+    file `log`, the stages through `story`. Raises `BuildError` with the lines of the step that failed,
+    `EngineError` when the engine cannot build at all.
     """
     # Only the containerd store keeps a layer as it was compressed; the older one compresses again on every push.
     compressed = {"compression": "zstd", "compression-level": _ZSTD_LEVEL, "oci-mediatypes": "true"}
@@ -64,6 +66,7 @@ def build_image(
                 lines = DockerClient().buildx.build(
                     context, file=dockerfile, build_contexts=dict(contexts), builder="default", output=output,
                     build_args={"SOURCE_DATE_EPOCH": str(epoch)}, metadata_file=metadata, cache=cache,
+                    secrets=[f"id={name},src={path}" for name, path in (secrets or {}).items()],
                     provenance=False, sbom=False, progress="plain", stream_logs=True,
                 )  # fmt: skip
                 for line in lines:  # type: ignore[union-attr]

@@ -106,7 +106,8 @@ def test_no_step_but_the_installation_on_a_published_base_has_a_network(folder: 
     recipe, lock = load(folder)
     for one in dockerfile.parse(rendered(recipe, lock)):
         if one.keyword == "RUN" and not one.rest.startswith("--network=none "):
-            assert one.rest.startswith("apt-get update ")
+            assert one.rest.startswith("--mount=type=secret,id=ca-bundle ")
+            assert '; apt-get -o "Acquire::https::CaInfo=$ca" update ' in " ".join(one.rest.split())
             assert recipe.base.build.image or recipe.base.runtime.image
 
 
