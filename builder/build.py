@@ -56,6 +56,7 @@ def plan_image(
     return plan.decide(
         prepared.recipe, prepared.lock, inputs=prepared.inputs, tests=prepared.test_key,
         known=known(workspace, prepared.recipe.name), published=available,
+        holder="the registry" if target is not None else "the engine",
     )  # fmt: skip
 
 

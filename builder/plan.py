@@ -189,32 +189,34 @@ def decide(
     tests: str,
     known: Known | None,
     published: str | None,
+    holder: str = "the registry",
 ) -> Plan:
     """Say what has to be done for an image.
 
     `tests` is its test key. `known` is the record of its last build here, `published` the digest that the target
-    registry serves for this content key (None: none does, or there is no target).
+    registry serves for this content key (None: it serves none). Without a target it is the engine's own store that
+    counts instead; `holder` says which of the two it is.
     """
     key = content_key(inputs)
     if known is None or known.content_key != key:
         action = Action.RETEST if published else Action.BUILD
         if published:
-            reasons: tuple[str, ...] = (f"the registry holds this content as {published}, without a record here",)
+            reasons: tuple[str, ...] = (f"{holder} holds this content as {published}, without a record here",)
         elif known is None:
             reasons = ("no record of an earlier build",)
         else:
             reasons = changes(inputs, known.inputs) or ("the content key differs from the record's",)
     elif published is not None and published != known.digest:
-        action, reasons = Action.RETEST, (f"the registry holds {published}, the record says {known.digest}",)
+        action, reasons = Action.RETEST, (f"{holder} holds {published}, the record says {known.digest}",)
     elif not known.passed or known.test_key != tests:
         action = Action.RETEST if published else Action.BUILD
         reasons = (
             "its smoke tests changed since they passed" if known.passed else "its smoke tests did not pass",
         )
     elif published is None:
-        action, reasons = Action.BUILD, ("built and tested before, but the registry does not hold it",)
+        action, reasons = Action.BUILD, (f"built and tested before, but {holder} does not hold it",)
     else:
-        action, reasons = Action.SKIP, (f"{known.digest} is published and tested, and no input changed",)
+        action, reasons = Action.SKIP, (f"{holder} holds {known.digest}, it is tested, and no input changed",)
     return Plan(
         image=recipe.name, content_key=key, fingerprint=fingerprint(recipe, lock), action=action, reasons=reasons
     )

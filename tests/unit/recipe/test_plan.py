@@ -129,7 +129,7 @@ def test_an_image_that_was_never_published_is_built() -> None:
 
 
 def test_an_image_that_is_published_and_passed_is_left_alone() -> None:
-    expected = ("sha256:one is published and tested, and no input changed",)
+    expected = ("the registry holds sha256:one, it is tested, and no input changed",)
     assert decided(record(), published="sha256:one") == (Action.SKIP, expected)
 
 
