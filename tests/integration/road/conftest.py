@@ -51,9 +51,10 @@ def tiny(locked: Project, make: MakeProject) -> Tiny:
         new.add("tiny", locked.workspace.images / "tiny", change)
         if fresh:
             (new.workspace.images / "tiny/marker/marker").write_text(secrets.token_hex(16))
-        if fresh or relock:
-            # keeps the Debian packages, hashes the sources again
-            new.done("lock", "tiny", "--update", "packaging")
+        if relock:
+            new.done("lock", "tiny")
+        elif fresh:
+            new.done("lock", "tiny", "--update", "marker")
         return new
 
     return project
