@@ -62,7 +62,8 @@ def no_ninja(recipe: Recipe) -> None:
 
 def no_python_headers(recipe: Recipe) -> None:
     lean(recipe, "python3-dev")
-    recipe["base"]["runtime"]["apt"].remove("pybind11-dev")  # it brings Python's headers along
+    for package in ("libtorch-dev", "pybind11-dev"):  # they bring Python's headers along
+        recipe["base"]["runtime"]["apt"].remove(package)
 
 
 def ninja_off_the_path(recipe: Recipe) -> None:
