@@ -19,7 +19,7 @@ from builder.errors import EngineError
 SAFETY_SECONDS = 60  # a net under what hangs; nothing here is about how long something takes
 
 
-def alive(words: str) -> bool:
+def any_with(words: str) -> bool:
     """Tell whether a process has these words on its command line."""
     lines = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
@@ -219,7 +219,7 @@ def test_an_interrupt_at_any_moment_of_the_start_leaves_no_program(number: signa
             runner.wait(timeout=SAFETY_SECONDS)
             # It was never started, or it has been ended, perhaps before it wrote its id into the file.
             told = ready.read_text() if ready.exists() else ""
-            assert gone(int(told)) if told else not alive(str(ready))
+            assert gone(int(told)) if told else not any_with(str(ready))
 
 
 def test_a_second_interrupt_ends_the_patience_and_still_the_program(tmp_path: Path) -> None:
