@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -78,9 +78,10 @@ def store() -> Path:
 
 
 @pytest.fixture(scope="session")
-def bases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Bootstrapped bases, made by the first test that needs one."""
-    return tmp_path_factory.mktemp("bases")
+def shared(store: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The folders of their state that projects share: fetched files, and what the first that needs it makes."""
+    store.mkdir(parents=True, exist_ok=True)
+    return {"store": store} | {name: tmp_path_factory.mktemp(name) for name in ("bases", "inventories")}
 
 
 @contextmanager
@@ -88,16 +89,18 @@ def removed_afterwards(engine: docker.DockerClient) -> Iterator[list[Project]]:
     """Take projects, and remove them and what they left in the engine's store; images that were there stay."""
     before = _local_images(engine)
     projects: list[Project] = []
-    yield projects
-    for project in projects:
-        own = tuple(f"{LOCAL}/{path.name}:" for path in project.workspace.images.iterdir())
-        namespace = project.publish.partition("/")[2]
-        for image in engine.api.images(all=True):
-            for name in (*(image["RepoTags"] or ()), *(image["RepoDigests"] or ())):
-                if f"/{namespace}/" in name or (name.startswith(own) and name not in before):
-                    with suppress(docker.errors.ImageNotFound):
-                        engine.images.remove(name)
-        shutil.rmtree(project.folder)
+    try:
+        yield projects
+    finally:
+        for project in projects:
+            own = tuple(f"{LOCAL}/{path.name}:" for path in project.workspace.images.iterdir())
+            namespace = project.publish.partition("/")[2]
+            for image in engine.api.images(all=True):
+                for name in (*(image["RepoTags"] or ()), *(image["RepoDigests"] or ())):
+                    if f"/{namespace}/" in name or (name.startswith(own) and name not in before):
+                        with suppress(docker.errors.ImageNotFound):
+                            engine.images.remove(name)
+            shutil.rmtree(project.folder)
 
 
 @pytest.fixture(scope="session")
@@ -108,13 +111,13 @@ def namespace(registry: str) -> Callable[[], str]:
 
 @pytest.fixture
 def make(
-    namespace: Callable[[], str], store: Path, bases: Path, engine: docker.DockerClient
+    namespace: Callable[[], str], shared: dict[str, Path], engine: docker.DockerClient
 ) -> Iterator[MakeProject]:
-    """Make projects that share fetched files and bases with all tests unless they ask for their own."""
+    """Make projects that share what all tests share but for the folders named by `own`."""
     with removed_afterwards(engine) as projects:
 
-        def project(*, own_store: bool = False, own_bases: bool = False) -> Project:
-            new = make_project(namespace(), store=None if own_store else store, bases=None if own_bases else bases)
+        def project(*, own: Collection[str] = ()) -> Project:
+            new = make_project(namespace(), {name: place for name, place in shared.items() if name not in own})
             projects.append(new)
             return new
 
@@ -133,11 +136,11 @@ def _local_images(engine: docker.DockerClient) -> set[str]:
 
 @pytest.fixture(scope="session")
 def sglang_debian(
-    namespace: Callable[[], str], store: Path, bases: Path, engine: docker.DockerClient
+    namespace: Callable[[], str], shared: dict[str, Path], engine: docker.DockerClient
 ) -> Iterator[tuple[Project, Ended]]:
     """The shipped engine image, built, tested and published by the command line; and what that run said."""
     with removed_afterwards(engine) as projects:
-        project = make_project(namespace(), store=store, bases=bases)
+        project = make_project(namespace(), shared)
         projects.append(project)
         shutil.copytree(REPOSITORY / "images/sglang-debian", project.workspace.images / "sglang-debian")
         ended = project.build("sglang-debian")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -53,6 +54,11 @@ class Running:
     def wait(self) -> Ended:
         status = self.process.wait(timeout=SAFETY_SECONDS)
         return Ended(status=status, stdout=self.out.read_text(), stderr=self.err.read_text())
+
+    def stop(self) -> None:
+        """Interrupt the run if it is still under way, and wait for its end."""
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(timeout=SAFETY_SECONDS)
 
 
 @dataclass
@@ -139,8 +145,8 @@ class Project:
         return f"http://{host}/v2/{namespace}/{image}/{rest}"
 
 
-def make_project(publish: str, *, store: Path | None, bases: Path | None) -> Project:
-    """Make an empty project. `store` and `bases` are folders it shares with others, None for its own."""
+def make_project(publish: str, shared: Mapping[str, Path]) -> Project:
+    """Make an empty project. `shared` are folders of its state, by name, that it has in common with others."""
     # Not below pytest's folder, which is closed to other users: mmdebstrap and apt change to one.
     folder = Path(tempfile.mkdtemp(prefix="rocm-images-test."))
     folder.chmod(0o755)
@@ -148,8 +154,6 @@ def make_project(publish: str, *, store: Path | None, bases: Path | None) -> Pro
     project.scratch.mkdir()
     project.workspace.images.mkdir(parents=True)
     project.workspace.state.mkdir()
-    for shared, place in ((store, project.workspace.store), (bases, project.workspace.state / "bases")):
-        if shared is not None:
-            shared.mkdir(parents=True, exist_ok=True)
-            place.symlink_to(shared)
+    for name, place in shared.items():
+        (project.workspace.state / name).symlink_to(place)
     return project

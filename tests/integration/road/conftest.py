@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import docker
 import pytest
 
 from ..conftest import MakeProject, removed_afterwards
-from ..project import REPOSITORY, Project, make_project
+from ..project import REPOSITORY, Ended, Project, Running, make_project
 
 TINY = REPOSITORY / "tests/data/images/tiny"
 Tiny = Callable[..., Project]
@@ -21,20 +21,37 @@ Change = Callable[[dict[str, Any]], None]
 
 @pytest.fixture(scope="session")
 def locked(
-    namespace: Callable[[], str], store: Path, bases: Path, engine: docker.DockerClient
+    namespace: Callable[[], str], shared: dict[str, Path], engine: docker.DockerClient
 ) -> Iterator[Project]:
     """A project whose image `tiny` was locked and built, so that its files are in the store and its base is made.
 
     It has a file of its own in every session, so that no other session's containers are taken for this one's.
     """
     with removed_afterwards(engine) as projects:
-        project = make_project(namespace(), store=store, bases=bases)
+        project = make_project(namespace(), shared)
         projects.append(project)
         project.add("tiny", TINY)
         (project.workspace.images / "tiny/marker/marker").write_text(secrets.token_hex(16))
         project.done("lock", "tiny")
         project.done("build", "tiny")
         yield project
+
+
+@pytest.fixture(scope="session")
+def rebuild(
+    sglang_debian: tuple[Project, Ended], namespace: Callable[[], str], store: Path, engine: docker.DockerClient
+) -> Iterator[tuple[Project, Running]]:
+    """A build of the shipped image in another place, from the base on, past every cache; it is under way."""
+    first, _ = sglang_debian
+    with removed_afterwards(engine) as projects:
+        project = make_project(namespace(), {"store": store})
+        projects.append(project)
+        shutil.copytree(first.workspace.images / "sglang-debian", project.workspace.images / "sglang-debian")
+        run = project.start("build", "sglang-debian", "--publish", project.publish, "--no-cache")
+        try:
+            yield project, run
+        finally:
+            run.stop()
 
 
 @pytest.fixture
@@ -45,9 +62,9 @@ def tiny(locked: Project, make: MakeProject) -> Tiny:
     """
 
     def project(
-        change: Change | None = None, *, fresh: bool = False, relock: bool = False, **own: bool
+        change: Change | None = None, *, fresh: bool = False, relock: bool = False, own: Collection[str] = ()
     ) -> Project:
-        new = make(**own)
+        new = make(own=own)
         new.add("tiny", locked.workspace.images / "tiny", change)
         if fresh:
             (new.workspace.images / "tiny/marker/marker").write_text(secrets.token_hex(16))

@@ -35,6 +35,13 @@ pytestmark = pytest.mark.engine
 WHOLE = {"build.log", "smoke.json", "smoke.xml", "smoke.log"}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def meanwhile(request: pytest.FixtureRequest) -> None:
+    """Have the long rebuild under way, where it is asked for: these tests mostly wait."""
+    if any("rebuild" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        request.getfixturevalue("rebuild")
+
+
 @pytest.mark.parametrize(
     ("moment", "number", "whom"),
     [
@@ -60,10 +67,8 @@ def test_an_interrupt_leaves_nothing_and_the_next_run_succeeds(
 
     # A layer that no repository of the registry has yet: one that it has is not sent again.
     fresh = moment in (a_step_is_built, a_layer_is_pushed)
-    project = tiny(
-        slow, fresh=fresh, own_store=moment is packages_are_fetched,
-        own_bases=moment is the_base_is_bootstrapped,
-    )  # fmt: skip
+    own = {packages_are_fetched: ("store",), the_base_is_bootstrapped: ("bases",)}.get(moment, ())
+    project = tiny(slow, fresh=fresh, own=own)
     lock = project.workspace.lock("tiny")
     if moment is apt_resolves:
         lock.unlink()

@@ -137,6 +137,15 @@ def test_an_image_in_two_registries_is_pinned_where_the_last_run_was_told_to_pub
     assert "tiny: skip - " in ended.stderr
 
 
+def test_an_image_that_is_built_for_this_engine_alone_is_looked_for_in_the_engine(tiny: Tiny) -> None:
+    project = tiny()
+    first = project.done("build", "tiny")
+    again = project.done("build", "tiny")
+    assert again.stdout == first.stdout
+    assert f"tiny: skip - the engine holds {first.result}, it is tested, and no input changed" in again.stderr
+    assert project.run("pin", "tiny").status == 3
+
+
 def retag(project: Project, digest: str, tag: str) -> None:
     served = project.served("tiny", digest)
     assert put(project, tag, served.content, served.headers["Content-Type"]) == digest

@@ -26,7 +26,7 @@ def test_a_second_run_on_the_same_image_is_refused_while_the_first_works(tiny: T
 
 
 def test_two_images_that_need_the_same_base_at_once_both_get_it(tiny: Tiny) -> None:
-    project = tiny(own_bases=True)
+    project = tiny(own=("bases",))
     project.add("other", project.workspace.images / "tiny")
     lock = project.workspace.lock("other")
     lock.write_text(lock.read_text().replace('image = "tiny"', 'image = "other"'))

@@ -82,18 +82,12 @@ def a_home_outside(recipe: Recipe) -> None:
         del recipe["image"]["env"][name]
 
 
+# In an order that lets two run at once that install other packages; the later ones find theirs in the cache.
 VARIANTS = {
     "f01-openssl-headers-in-no-stage": Variant(
         change=openssl_in_no_stage,
         relock=("debian",),
         cause=f"'{HASH}' failed: {HEADER}in no stage, and the runtime stage needs it",
-        hint='add "libssl-dev" to base.runtime.apt',
-        evidence="fatal error: openssl/sha.h: No such file or directory",
-    ),
-    "f02-openssl-headers-in-the-build-stage-only": Variant(
-        change=openssl_in_the_build_stage,
-        relock=("debian",),
-        cause=f"'{HASH}' failed: {HEADER}installed in base.build only, and the runtime stage needs it",
         hint='add "libssl-dev" to base.runtime.apt',
         evidence="fatal error: openssl/sha.h: No such file or directory",
     ),
@@ -105,13 +99,12 @@ VARIANTS = {
         hint='add "ninja-build" to base.runtime.apt',
         evidence=f"also failed: {HASH}",
     ),
-    "f07-ninja-off-the-path": Variant(
-        change=ninja_off_the_path,
-        relock=("debian", "ninja"),
-        cause="ninja, on the PATH as served, is missing: ninja-build is in no stage, "
-        "and the runtime stage needs it",
-        hint='add "ninja-build" to base.runtime.apt',
-        evidence=f"also failed: {HASH}",
+    "f02-openssl-headers-in-the-build-stage-only": Variant(
+        change=openssl_in_the_build_stage,
+        relock=("debian",),
+        cause=f"'{HASH}' failed: {HEADER}installed in base.build only, and the runtime stage needs it",
+        hint='add "libssl-dev" to base.runtime.apt',
+        evidence="fatal error: openssl/sha.h: No such file or directory",
     ),
     "python-headers-in-no-stage": Variant(
         change=no_python_headers,
@@ -120,6 +113,14 @@ VARIANTS = {
         "and the runtime stage needs it",
         hint='add "python3-dev" to base.runtime.apt',
         evidence="fatal error: Python.h: No such file or directory",
+    ),
+    "f07-ninja-off-the-path": Variant(
+        change=ninja_off_the_path,
+        relock=("debian", "ninja"),
+        cause="ninja, on the PATH as served, is missing: ninja-build is in no stage, "
+        "and the runtime stage needs it",
+        hint='add "ninja-build" to base.runtime.apt',
+        evidence=f"also failed: {HASH}",
     ),
     "f10-a-home-that-cannot-be-written": Variant(
         change=a_home_outside,
@@ -141,13 +142,13 @@ VARIANTS = {
 @pytest.fixture(scope="module")
 def runs(
     request: pytest.FixtureRequest, sglang_debian: tuple[Project, Ended], namespace: Callable[[], str],
-    store: Path, bases: Path, engine: docker.DockerClient,
+    shared: dict[str, Path], engine: docker.DockerClient,
 ) -> Iterator[dict[str, Future[tuple[Project, Ended]]]]:  # fmt: skip
     """Build every variant that is asked for, two at a time: installing packages keeps one core busy."""
     asked = [item.callspec.params["name"] for item in request.session.items if "runs" in _fixtures(item)]
 
     def run(name: str) -> tuple[Project, Ended]:
-        project = make_project(namespace(), store=store, bases=bases)
+        project = make_project(namespace(), shared)
         projects.append(project)
         image = f"sglang-{name}"
 

@@ -93,7 +93,7 @@ def test_a_source_that_changed_after_it_was_locked(tiny: Tiny) -> None:
 
 
 def test_a_wheel_whose_bytes_are_not_the_locked_ones(tiny: Tiny, store: Path) -> None:
-    project = tiny(own_store=True)
+    project = tiny(own=("store",))
     lock = parse_lock(project.workspace.lock("tiny").read_text(), file="recipe.lock")
     copy_objects(store, project.workspace.store, {package.sha256 for package in lock.deb})
     (wheel,) = lock.python

@@ -40,7 +40,7 @@ def image(request: pytest.FixtureRequest) -> str:
     if given := os.environ.get(IMAGE_VARIABLE):
         return given
     _, built = request.getfixturevalue("sglang_debian")
-    return str(built.result)
+    return str(built.result.partition("@")[0])  # as the engine lists its containers
 
 
 @pytest.fixture(scope="session")
