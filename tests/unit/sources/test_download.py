@@ -15,7 +15,7 @@ from builder.errors import EngineError, LockError
 from builder.mirrors import Mirrors
 from builder.sources.download import Wanted, fetch_all, probe_all
 from builder.sources.store import Store
-from builder.sources.transport import Patience
+from builder.sources.transport import Patience, Stopped, Transport
 
 QUICK = Patience(attempts=3, first=0.01, longest=0.02)
 DATA = bytes(range(256)) * 40
@@ -280,6 +280,15 @@ def test_an_interrupt_ends_every_download_and_leaves_no_file(site, store, story)
         presser.join()
     assert _files(store) == []
     assert not [t for t in threading.enumerate() if t.name.startswith("fetch")]
+
+
+def test_a_stop_does_not_stumble_over_a_body_that_was_just_read_to_its_end(site):
+    address = site.on("/a.whl", site.body(DATA))
+    with Transport(ca_bundle=None, patience=QUICK) as transport, transport.answer(address, {}) as response:
+        assert response.content == DATA  # its connection is back in the pool, while the answer still counts as open
+        transport.stop()
+        with pytest.raises(Stopped):
+            transport.stopping()
 
 
 def test_whether_files_are_still_there_is_asked_without_reading_them(site, tmp_path):
