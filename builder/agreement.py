@@ -14,7 +14,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from builder.grammar import check_writable, placeholder, shown
+from builder.patchagreement import patch_disagreements
 from builder.problems import Problem, key_path, nearest, quoted_key
+from builder.view import View
 
 _PYTHON_OF_SUITE = {"bullseye": "3.9", "bookworm": "3.11", "trixie": "3.13"}
 # Set by the container engine or by a shell, whatever the image says.
@@ -26,56 +28,10 @@ _SOURCE_KINDS = {
     "path": (), "git": ("commit", "tag", "branch", "submodules"), "sdist": ("version", "index"),
     "archive": ("sha256",),
 }  # fmt: skip
-_FOR_REMAINDER, _BUILT_WITH = "dependencies", ".build"
+_LAYERS_OF_THEIR_OWN, _BUILT_WITH = ("dependencies", "edits", "hooks"), ".build"
 _STAGES = ("build", "runtime")
 _OF_PYTHON_BUILDS = ("subdirectory", "requires-files", "build-requires")
 _OF_SOURCES = ("build", "build-env", "needs", "gfx", *_OF_PYTHON_BUILDS)
-
-
-class View:
-    """A table of unknown content, read by type."""
-
-    def __init__(self, table: object) -> None:
-        self._table: Mapping[str, object] = table if isinstance(table, Mapping) else {}
-
-    @property
-    def whole(self) -> Mapping[str, object]:
-        """The table as it is."""
-        return self._table
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._table
-
-    def text(self, key: str) -> str | None:
-        """Return a string."""
-        value = self._table.get(key)
-        return value if isinstance(value, str) else None
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        """Return the strings of a list."""
-        value = self._table.get(key)
-        return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
-
-    def table(self, key: str) -> View:
-        """Return a table, empty where there is none."""
-        return View(self._table.get(key))
-
-    def tables(self, key: str) -> tuple[View, ...]:
-        """Return the tables of a list."""
-        value = self._table.get(key)
-        return tuple(View(item) for item in value if isinstance(item, Mapping)) if isinstance(value, list) else ()
-
-    def pairs(self) -> dict[str, str]:
-        """Return the keys whose values are strings."""
-        return {key: value for key, value in self._table.items() if isinstance(value, str)}
-
-    def keys(self) -> tuple[str, ...]:
-        """Return all keys."""
-        return tuple(self._table)
-
-    def get(self, key: str) -> object:
-        """Return a value of whatever type, None where there is none."""
-        return self._table.get(key)
 
 
 def disagreements(table: Mapping[str, object], name: str | None) -> Iterator[Problem]:
@@ -87,6 +43,7 @@ def disagreements(table: Mapping[str, object], name: str | None) -> Iterator[Pro
     yield from _bases(recipe)
     yield from _sources(recipe)
     yield from _components(recipe)
+    yield from patch_disagreements(recipe)
     yield from _served(recipe.table("image"))
     yield from _smoke(recipe)
 
@@ -155,7 +112,7 @@ def _components(recipe: View) -> Iterator[Problem]:
             yield Problem(
                 f"{where}.name", f"expected another name; '…{_BUILT_WITH}' is what components are built with"
             )
-        if name == _FOR_REMAINDER:
+        if name in _LAYERS_OF_THEIR_OWN:
             yield Problem(f"{where}.name", f"expected another name; {name!r} is the layer of what is no component")
         doubled = [key for key in ("name", "wheel") if _is_again(key, component, components[:place])]
         for key in doubled[:1]:

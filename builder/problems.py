@@ -200,6 +200,8 @@ def _phrase(annotation: object) -> str:
         return f"a list of {_plural(get_args(plain)[0])}"
     if origin is dict:
         return f"a table of {_plural(get_args(plain)[1])}"
+    if plain is Any:
+        return "a value"
     return {str: "a string", int: "an integer", bool: "true or false"}.get(plain, "a table")  # type: ignore[call-overload,no-any-return]
 
 

@@ -10,44 +10,24 @@ import re
 from typing import Annotated, Literal
 
 import tomli
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from builder import grammar
 from builder.agreement import disagreements
-from builder.errors import RecipeError
+from builder.errors import PatchError, RecipeError
 from builder.grammar import PLACEHOLDERS, Name, Sha256, type_tuple
+from builder.patchtables import Patch, leaving
 from builder.problems import Problem, problems
+from builder.tables import Table, exactly_one
 
 __all__ = [
-    "BUILD_SUFFIX", "PLACEHOLDERS", "Base", "Component", "DebianBase", "Image", "Index", "Override", "Recipe",
-    "Sha256", "Smoke", "Source", "parse_recipe", "type_tuple",
+    "BUILD_SUFFIX", "PLACEHOLDERS", "Base", "Component", "DebianBase", "Image", "Index", "Override", "Patch",
+    "Recipe", "Sha256", "Smoke", "Source", "Table", "parse_recipe", "type_tuple",
 ]  # fmt: skip
 
 SCHEMA = 1
 BUILD_SUFFIX = ".build"  # of the layer of a component's build requirements, which is in no image
 _DESCRIBED = "every key is described in docs/recipe.md"
-
-
-def _kebab(name: str) -> str:
-    return name.rstrip("_").replace("_", "-")
-
-
-def _exactly_one(*keys: str) -> dict[str, JsonValue]:
-    """Return, for the JSON Schema, that exactly one of some keys is there; `agreement` checks it with words."""
-    return {"oneOf": [{"required": [key]} for key in keys]}
-
-
-class Table(BaseModel):
-    """A table of the recipe: immutable, keys in kebab case, unknown keys refused."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        alias_generator=_kebab,
-        populate_by_name=False,
-        strict=True,
-        use_enum_values=True,
-    )
 
 
 class DebianBase(Table):
@@ -60,7 +40,7 @@ class DebianBase(Table):
 class Base(Table):
     """What a stage starts from, and what is added to it from the distribution."""
 
-    model_config = ConfigDict(json_schema_extra=_exactly_one("image", "debian", "recipe"))
+    model_config = ConfigDict(json_schema_extra=exactly_one("image", "debian", "recipe"))
 
     image: Annotated[
         grammar.PinnedImage | None,
@@ -72,7 +52,7 @@ class Base(Table):
     env: Annotated[
         dict[grammar.EnvName, grammar.Line],
         Field(description="Environment of the build stage's steps, only in base.build; never served."),
-    ] = {}
+    ] = {}  # noqa: RUF012 -- pydantic copies it
 
 
 class Bases(Table):
@@ -115,7 +95,7 @@ class Source(Table):
 
     model_config = ConfigDict(
         json_schema_extra={
-            **_exactly_one("path", "git", "sdist", "archive"),
+            **exactly_one("path", "git", "sdist", "archive"),
             "dependencies": {
                 "git": ["commit"], "commit": ["git"], "tag": ["git"], "branch": ["git"], "submodules": ["git"],
                 "sdist": ["version"], "version": ["sdist"], "index": ["sdist"], "archive": ["sha256"],
@@ -148,7 +128,7 @@ class Component(Table):
 
     model_config = ConfigDict(
         json_schema_extra={
-            **_exactly_one(*COMPONENT_KINDS),
+            **exactly_one(*COMPONENT_KINDS),
             "dependencies": {
                 "index": ["wheel"], "requires": ["reason"], "build": ["source"], "build-env": ["source"],
                 "needs": ["source"], "gfx": ["source"], "requires-files": ["source"],
@@ -194,7 +174,7 @@ class Component(Table):
     build_env: Annotated[
         dict[grammar.EnvName, grammar.BuildValue],
         Field(description="Environment of the build; {gfx} is filled in."),
-    ] = {}
+    ] = {}  # noqa: RUF012 -- pydantic copies it
     needs: Annotated[
         grammar.Names, Field(description="Components that must be importable while this one is built.")
     ] = ()
@@ -248,7 +228,7 @@ class Image(Table):
     env: Annotated[
         dict[grammar.EnvName, grammar.EnvValue],
         Field(description="Environment it is served with; {fingerprint} and {gfx} are filled in."),
-    ] = {}
+    ] = {}  # noqa: RUF012 -- pydantic copies it
     entrypoint: Annotated[grammar.Lines, Field(description="As in a Dockerfile; best none.")] = ()
     cmd: Annotated[grammar.Lines, Field(description="As in a Dockerfile.")] = ()
     expose: Annotated[grammar.Ports, Field(description="TCP ports it listens on.")] = ()
@@ -305,9 +285,12 @@ class Recipe(Table):
         grammar.Version | None, Field(description="ROCm version of the image, for the compatibility rules.")
     ] = None
     base: Annotated[Bases, Field(description="The two stages.")]
-    source: Annotated[dict[Name, Source], Field(description="Pinned trees by name.")] = {}
+    source: Annotated[dict[Name, Source], Field(description="Pinned trees by name.")] = {}  # noqa: RUF012
     component: Annotated[
         tuple[Component, ...], type_tuple, Field(description="What the image is made of, one layer each.")
+    ] = ()
+    patch: Annotated[
+        tuple[Patch, ...], type_tuple, Field(description="What is changed in components, in this order.")
     ] = ()
     forbid: Annotated[
         grammar.DistributionPatterns,
@@ -349,7 +332,7 @@ class Recipe(Table):
 def parse_recipe(text: str, *, file: str, name: str | None = None) -> Recipe:
     """Return the recipe in `text`. `file` is how messages call it; `name` is the folder's, which must agree.
 
-    Raises one `RecipeError` with all problems of the file.
+    Raises one `RecipeError` with all problems of the file, `PatchError` for a patch that leaves its tree.
     """
     try:
         table = tomli.loads(text, parse_float=grammar.Number)
@@ -364,6 +347,11 @@ def parse_recipe(text: str, *, file: str, name: str | None = None) -> Recipe:
     found += [problem for problem in disagreements(table, name) if problem.where not in broken]
     if found or recipe is None:
         raise _refused(found, file)
+    if outside := leaving(recipe.patch):
+        raise PatchError(
+            "\n".join(f"{file}: {text}" for text in outside),
+            hint="paths are relative to the root of the tree that is patched, and stay in it",
+        )
     return recipe
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from builder.patchtables import Edit, Hook, Overlay, Patch, Probe, Series
 from builder.recipe import Base, Component, DebianBase, Image, Override, Recipe, Smoke, Source, Table
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "recipe.md"
-TABLES_OF_THEIR_OWN = {"base", "source", "component", "override", "image", "smoke"}
+TABLES_OF_THEIR_OWN = {"base", "source", "component", "patch", "override", "image", "smoke"}
+KINDS_OF_PATCHES = {"series": Series, "edit": Edit, "overlay": Overlay, "hook": Hook, "probe": Probe}
 
 
 def sections() -> dict[str, list[str]]:
@@ -37,6 +39,10 @@ def keys(model: type[Table]) -> list[str]:
         ("`[base.build]` and `[base.runtime]`", keys(Base) + [f"debian.{key}" for key in keys(DebianBase)]),
         ("`[source.NAME]`", keys(Source)),
         ("`[[component]]`", keys(Component)),
+        (
+            "`[[patch]]`",
+            keys(Patch) + [f"{table}.{key}" for table, model in KINDS_OF_PATCHES.items() for key in keys(model)],
+        ),
         ("`[[override]]`", keys(Override)),
         ("`[image]`", keys(Image)),
         ("`[smoke]`", keys(Smoke)),

@@ -36,6 +36,11 @@ SEEN_BY_EDITORS = (
     "source-of-two-kinds", "submodules-of-a-folder", "sdist-without-version", "archive-without-sha256",
     "archive-over-plain-http", "index-of-an-unknown-kind", "override-without-reason",
     "underscore-for-a-dash", "unknown-key-near-miss", "user-root",
+    "patch-of-no-kind", "patch-of-two-kinds", "patch-without-reason-and-end", "patch-upstream-that-is-no-address",
+    "series-without-made-for", "series-from-nowhere", "series-pattern-with-a-folder",
+    "series-in-an-unknown-order", "edit-of-nothing", "edit-count-zero", "edit-with-a-hidden-character",
+    "overlay-from-outside", "overlay-of-a-short-hash", "hook-without-an-old-value", "hook-of-value-and-call",
+    "hook-expect-beside-a-call", "hook-module-as-a-file", "hook-call-without-a-function", "probe-without-values",
     "version-that-is-a-range", "workdir-relative", "workdir-with-a-dollar", "writable-twice",
 )  # fmt: skip
 
