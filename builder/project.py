@@ -88,7 +88,7 @@ STEPS = {
     "build-source": ("build-source.sh", "settle.sh"),
     "build-wheel": ("build_wheel.py",),
     "install-debs": ("install-debs.sh", "settle.sh"),
-    "install-wheels": ("install_wheels.py",),
+    "install-wheels": ("install_wheels.py", "bytecode.py"),
     "layout": ("layout.sh",),
     "make-user": ("make-user.sh", "settle.sh"),
 }

@@ -4,15 +4,19 @@ Runs in a build stage, with nothing but the standard library and the uv beside i
 lock did that. What is written is the same in every run: no time, no order of a hash, no trace of an origin.
 """
 
-import compileall
 import csv
 import os
-import py_compile
 import shutil
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING or __package__:
+    from builder.inside.bytecode import compile_all, fix_hash_seed
+else:
+    from bytecode import compile_all, fix_hash_seed
 
 OUT = Path("/out")
 UNPACKED = Path("/unpacked")
@@ -32,7 +36,7 @@ def main() -> None:
         forget_installer_cache(info)
     libraries = OUT / sysconfig.get_path("purelib")[1:]
     if libraries.exists():
-        compile_all(libraries)
+        compile_all(libraries, root=OUT)
     for path in [OUT, *OUT.rglob("*")]:
         os.utime(path, (epoch, epoch), follow_symlinks=False)
 
@@ -60,13 +64,6 @@ def forget_installer_cache(info: Path) -> None:
         csv.writer(sink, lineterminator="\n").writerows(rows)
 
 
-def compile_all(folder: Path) -> None:
-    """Write bytecode that is valid whatever the times of its source: the served root is read-only."""
-    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    compileall.compile_dir(folder, quiet=2, workers=0, invalidation_mode=mode, stripdir=str(OUT), prependdir="/")
-
-
 if __name__ == "__main__":
-    if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets is written into bytecode
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "PYTHONHASHSEED": "0"})  # noqa: S606
+    fix_hash_seed()
     main()
