@@ -10,7 +10,8 @@ from builder.errors import PatchError
 from builder.patchagreement import same
 from builder.patchtables import Probe
 from builder.recipe import Recipe
-from tests.unit.recipe.samples import recipe
+
+from .samples import recipe
 
 WORDS = {"reason": "r", "upstream": "https://git.example/1", "drop-when": "upstream has it"}
 
