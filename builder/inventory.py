@@ -22,9 +22,10 @@ from builder.sourcetree import SourceTree
 # Libraries of CUDA, as written after -l: no package of a ROCm image brings them.
 _NVIDIA_LIBRARIES = ("cuda", "cudart", "cublas*", "cudnn*", "cufft*", "curand", "cusolver*", "cusparse*", "nccl",
                      "nvrtc*", "nvToolsExt", "nvidia-ml", "nvshmem*")  # fmt: skip
-# What Python distributions bring with them, so that no package has to: headers, and their own module.
+# What Python distributions bring with them, so that no package has to: headers, programs, and their own module.
 _BUNDLED: Mapping[str, tuple[str, ...]] = {
     "apache-tvm-ffi": ("tvm/ffi/*", "dlpack/*"),
+    "ninja": ("ninja",),
     "numpy": ("numpy/*",),
     "pybind11": ("pybind11/*",),
     "setuptools": ("setuptools",),

@@ -98,6 +98,13 @@ def test_f02_a_package_of_the_build_stage_does_not_help_the_runtime_stage() -> N
     assert [missing.package for missing in lacking] == ["libssl-dev"]
 
 
+def test_ninja_of_the_python_index_is_the_program_that_compiles_ask_for() -> None:
+    packages = ["g++", "python3-dev", "libssl-dev"]
+    lacking = missing_packages(inventory(NEW), packages, distributions=WHEELS).missing
+    assert [missing.package for missing in lacking] == ["ninja-build"]
+    assert missing_packages(inventory(NEW), packages, distributions=[*WHEELS, "ninja"]).missing == ()
+
+
 def test_headers_of_a_distribution_are_missing_without_it() -> None:
     lacking = missing_packages(inventory(OLD), ["g++", "ninja-build", "python3-dev", "zlib1g-dev"]).missing
     assert [missing.package for missing in lacking] == ["libtorch-dev", "python3-setuptools"]
