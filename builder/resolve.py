@@ -225,7 +225,7 @@ class _Asking:
             offers=self._offers(), forbid=recipe.forbid,
         )  # fmt: skip
         with self._story.step(f"resolving the Python {recipe.python} set for glibc 2.{libc}"):
-            answer = solve(question, self._mirrors)
+            answer = solve(question, self._mirrors, self._story)
             return self._locked(answer.files, DEPENDENCIES), answer
 
     def _built_with(self, component: Component, layer: str, served: Answer | None) -> tuple[PythonFile, ...]:
@@ -245,7 +245,7 @@ class _Asking:
             preferred=served.text if served is not None else None,
         )  # fmt: skip
         with self._story.step(f"resolving what {component.name} is built with"):
-            files = tuple(file for file in solve(question, self._mirrors).files if file.pin is None)
+            files = tuple(file for file in solve(question, self._mirrors, self._story).files if file.pin is None)
             return self._locked(files, layer)
 
     def _locked(self, files: Sequence[Solved], layer: str) -> tuple[PythonFile, ...]:

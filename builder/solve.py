@@ -1,7 +1,8 @@
 """Has uv choose the Python files of one question: roots, pins and indexes in, files with their hashes out.
 
 The interpreter and platform are the image's, not this machine's. Distributions that are there already are offered
-to uv at their version and left out of the answer. It knows no recipe and no lock.
+to uv at their version and left out of the answer. Where the index of a pin does not answer, a wheel of its version
+in a wheelhouse counts. It knows no recipe and no lock.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, urlsplit
@@ -27,6 +28,7 @@ from builder.errors import EngineError, Failure, LockError
 from builder.mirrors import Mirrors
 from builder.sources.download import NETWORK_HINT, united
 from builder.sources.index import LockedFile, list_files, look_up_all
+from builder.story import Story
 
 _NEWEST_GLIBC_OF_UV = 40  # the newest `manylinux_2_N` platform uv knows
 _OLDEST_GLIBC = 5
@@ -50,7 +52,8 @@ class Offer:
 class Pin:
     """A distribution that has to come at one version from one index, None for the default.
 
-    `key` is what messages call it. With `requires`, that counts and not what its metadata asks for.
+    `key` is what messages call it. With `requires`, that counts and not what its metadata asks for. `wheelhouse`
+    is a folder that stands in for an index that does not answer.
     """
 
     key: str
@@ -61,6 +64,14 @@ class Pin:
     index: str | None = None
     kind: Literal["simple", "flat"] = "simple"
     protected: bool = False
+    wheelhouse: Path | None = None
+
+    @property
+    def place(self) -> tuple[str, str] | None:
+        """Return where alone it may come from, and of which kind that is."""
+        if self.wheelhouse is not None:
+            return str(self.wheelhouse), "flat"
+        return (self.index, self.kind) if self.index is not None else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,12 +114,15 @@ class Answer:
     text: str
 
 
-def solve(question: Question, mirrors: Mirrors) -> Answer:
+def solve(question: Question, mirrors: Mirrors, story: Story) -> Answer:
     """Return what uv chose. Raises `LockError` when there is no answer, saying who asks for what."""
     with _asked(question, mirrors) as folder:
         done = _compile(question, folder, mirrors, "--format", _ANSWER, "--output-file", _ANSWER)
         if done.status:
-            raise _refusal(question, mirrors, done)
+            pins = tuple(_from_wheelhouse(pin, question, mirrors, done.stderr, story) for pin in question.pins)
+            if pins == question.pins:
+                raise _refusal(question, mirrors, done)
+            return solve(replace(question, pins=pins), mirrors, story)
         text = (folder / _ANSWER).read_text()
         chosen = tuple(_chosen(package, question) for package in tomli.loads(text).get("packages", []))
         _refuse_forbidden(question, chosen, folder, mirrors)
@@ -118,7 +132,11 @@ def solve(question: Question, mirrors: Mirrors) -> Answer:
 
 
 def refuse_withdrawn(files: Sequence[Solved], mirrors: Mirrors) -> None:
-    """Raise `LockError` for files that their authors have yanked; uv takes those where the version is exact."""
+    """Raise `LockError` for files that their authors have yanked; uv takes those where the version is exact.
+
+    Of a file from a wheelhouse nothing is asked: its index has just not answered.
+    """
+    files = [file for file in files if file.pin is None or file.pin.wheelhouse is None]
     asked = [
         LockedFile(
             project=file.project, filename=file.file, sha256=file.sha256, size=file.size,
@@ -161,7 +179,7 @@ def project_file(question: Question, mirrors: Mirrors, offers: Path) -> dict[str
     `offers` is the folder of the stand-ins.
     """
     there = (*question.offers, *question.roots)
-    indexes = sorted({(pin.index, pin.kind) for pin in question.pins if pin.index is not None})
+    indexes = sorted({pin.place for pin in question.pins if pin.place is not None})
     names = {index: f"index-{number}" for number, index in enumerate(indexes)}
     metadata = [
         {"name": pin.name, "version": pin.version, "requires-dist": list(pin.requires)}
@@ -185,7 +203,7 @@ def project_file(question: Question, mirrors: Mirrors, offers: Path) -> dict[str
                 for (url, kind), name in names.items()
             ],
             "sources": {
-                pin.name: {"index": names[pin.index, pin.kind]} for pin in question.pins if pin.index is not None
+                pin.name: {"index": names[pin.place]} for pin in question.pins if pin.place is not None
             },
         }},
     }  # fmt: skip
@@ -225,6 +243,29 @@ def _compile(question: Question, folder: Path, mirrors: Mirrors, *output: str) -
         ],
         cwd=folder, env=env,
     )  # fmt: skip
+
+
+def _from_wheelhouse(pin: Pin, question: Question, mirrors: Mirrors, said: str, story: Story) -> Pin:
+    """Return a pin at a wheelhouse that has its version, if uv says that its index does not answer."""
+    address = (mirrors.index(pin.index) or pin.index) if pin.index is not None else None
+    if (
+        address is None
+        or pin.wheelhouse is not None
+        or address.rstrip("/") not in said
+        or not _OFFLINE.search(said)
+    ):
+        return pin
+    tags = frozenset(_tags(question.python, question.glibc))
+    for folder in mirrors.wheelhouses:
+        for path in sorted(folder.glob("*.whl")):
+            try:
+                name, version, _, fits = parse_wheel_filename(path.name)
+            except InvalidWheelFilename:
+                continue
+            if (name, str(version)) == (canonicalize_name(pin.name), pin.version) and not tags.isdisjoint(fits):
+                story.warn(f"{pin.key}: {pin.index} does not answer; {path.name} of {folder} counts")
+                return replace(pin, wheelhouse=folder)
+    return pin
 
 
 def _refusal(question: Question, mirrors: Mirrors, done: process.Completed) -> EngineError | LockError:

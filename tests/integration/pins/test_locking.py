@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 import tomli
 
@@ -110,6 +112,26 @@ def test_a_flat_index_is_read_and_named_in_the_lock(site: Site, project: Project
 
 def wheel(name: str, version: str) -> str:
     return f'[[component]]\nname = "{name}"\nwheel = "{name}"\nversion = "{version}"\n'
+
+
+def test_a_wheelhouse_stands_in_for_an_index_that_does_not_answer(site: Site, project: Project) -> None:
+    text = f'[[component]]\nname = "torch"\nwheel = "torch"\nversion = "2.11.0+cpu"\nindex = "{ROCM}"\n'
+    hashes = {
+        version: site.wheel("torch", version, index="rocm", tag="cp312-cp312-manylinux_2_28_x86_64")
+        for version in ("2.10.0+cpu", "2.11.0+cpu", "2.12.0+cpu")
+    }
+    site.wheel("torch", "2.11.0+cpu", index="rocm", tag="cp311-cp311-manylinux_2_28_x86_64")
+    project.recipe(text)
+    answered = project.lock()
+    assert f'sha256 = "{hashes["2.11.0+cpu"]}"' in answered
+    shutil.move(site.root / "rocm/torch", project.root / "wheels")
+    mirrors = project.root / "mirrors.toml"
+    silent = mirrors.read_text().replace(f"{site.url}/rocm", "http://127.0.0.1:9/whl")
+    mirrors.write_text(f'wheelhouses = ["wheels"]\n{silent}')
+    outcome = project.run("lock", "probe")
+    assert outcome.code == 0, outcome.err
+    assert f"component.torch: {ROCM} does not answer; torch-2.11.0+cpu-cp312" in outcome.err
+    assert tomli.loads(project.lock_file().read_text())["python"] == tomli.loads(answered)["python"]
 
 
 def test_an_update_of_one_component_leaves_every_other_line_alone(site: Site, project: Project) -> None:
