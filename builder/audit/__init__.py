@@ -1,0 +1,1 @@
+"""Finds GPU code in folders, layouts and images, and says who owns it."""
