@@ -85,7 +85,7 @@ class Prepared:
 # The programs that run in build stages. Each has a folder of the context, so that a change reruns its steps alone.
 STEPS = {
     "adopt-user": ("adopt-user.sh", "make-user.sh", "settle.sh"),
-    "build-source": ("build-source.sh", "settle.sh"),
+    "build-source": ("build-source.sh",),
     "build-wheel": ("build_wheel.py",),
     "install-debs": ("install-debs.sh", "settle.sh"),
     "install-wheels": ("install_wheels.py", "bytecode.py"),

@@ -19,6 +19,11 @@ from builder.recipe import BUILD_SUFFIX, Base, Component, Recipe
 
 LABEL = "rocm-images"
 CA_BUNDLE = "ca-bundle"  # id of the build secret with the certificates this machine trusts
+# The time of every file in a component's layer: the first second of 1980, the earliest a zip file knows. It is not
+# the lock's, which moves with the base: BuildKit compares what it copies without times, so that a layer it kept
+# from another epoch would get into an image that is made from nothing elsewhere, and nodes would pull again what
+# did not change.
+LAYER_TIME = "315532800"
 _HEADER = """\
 # Rendered by rocm-images from images/{name}; edit the recipe, not this file.
 # The build context holds what the lock names, fetched and verified: debs/, wheels/, sources/, tools/, files/.
@@ -40,24 +45,23 @@ def render(
 
     `below` is the recipe of the image that its runtime stage is built on.
     """
-    epoch = str(lock.epoch)
     stacked = layers(recipe, lock)
     blocks = [
         _HEADER.format(name=recipe.name),
-        _base_stage("runtime-packages", "base-runtime", recipe.base.runtime, lock, "runtime", epoch, env=False),
-        _base_stage("build", "base-build", recipe.base.build, lock, "build", epoch, env=True),
+        _base_stage("runtime-packages", "base-runtime", recipe.base.runtime, lock, "runtime", env=False),
+        _base_stage("build", "base-build", recipe.base.build, lock, "build", env=True),
     ]
     by_name = {component.name: component for component in recipe.component}
     for layer in _by_need(stacked, by_name):
         component = by_name.get(layer)
         if component is not None and component.is_python_build:
-            blocks += [_build_stage(component, recipe, lock, epoch), _built_wheel_stage(component, epoch)]
+            blocks += [_build_stage(component, recipe, lock), _built_wheel_stage(component)]
         elif component is not None and component.source is not None:
-            blocks.append(_source_stage(component, recipe, epoch))
+            blocks.append(_source_stage(component, recipe))
         else:
-            blocks.append(_wheel_stage(layer, epoch))
-    blocks.append(_layout_stage(stacked, epoch))
-    blocks.append(_image_stage(recipe, stacked, epoch, content_key, fingerprint, below))
+            blocks.append(_wheel_stage(layer))
+    blocks.append(_layout_stage(stacked))
+    blocks.append(_image_stage(recipe, stacked, str(lock.epoch), content_key, fingerprint, below))
     owners = (["packages"] if _adds_packages(recipe.base.runtime, lock, "runtime") else []) + ["user", "workdir"]
     return Rendered(dockerfile="\n".join(blocks), owners=(*owners, *stacked, "manifest"))
 
@@ -85,7 +89,7 @@ def _adds_packages(base: Base, lock: Lock, stage: str) -> bool:
     return _locked_packages(base, lock, stage) or floats(base, lock, stage)
 
 
-def _base_stage(name: str, context: str, base: Base, lock: Lock, stage: str, epoch: str, *, env: bool) -> str:
+def _base_stage(name: str, context: str, base: Base, lock: Lock, stage: str, *, env: bool) -> str:
     debian = f"Debian {base.debian.suite if base.debian else ''}, made of the locked packages"
     origin = base.image or (f"the image {base.recipe} of this project" if base.recipe else debian)
     lines = [f"# {origin}", "# hadolint ignore=DL3006", f"FROM {context} AS {name}"]
@@ -95,7 +99,7 @@ def _base_stage(name: str, context: str, base: Base, lock: Lock, stage: str, epo
         lines.append(_env(base.env))
     if _locked_packages(base, lock, stage):
         mounts = (("debs/" + stage, "/mnt"), ("tools/install-debs", "/media"))
-        lines.append(_run(mounts, "sh", "/media/install-debs.sh", epoch))
+        lines.append(_run(mounts, "sh", "/media/install-debs.sh", str(lock.epoch)))
     elif floats(base, lock, stage):
         lines.append(_floating_packages(base))
     return "\n".join(lines) + "\n"
@@ -119,38 +123,42 @@ def _floating_packages(base: Base) -> str:
     )
 
 
-def _wheel_stage(layer: str, epoch: str) -> str:
+def _wheel_stage(layer: str) -> str:
     mounts = ((f"wheels/{layer}", "/mnt"), ("tools/install-wheels", "/media"))
-    return f"FROM build AS component-{layer}\n" + _run(mounts, "python3", "/media/install_wheels.py", epoch) + "\n"
+    return (
+        f"FROM build AS component-{layer}\n"
+        + _run(mounts, "python3", "/media/install_wheels.py", LAYER_TIME)
+        + "\n"
+    )
 
 
-def _source_stage(component: Component, recipe: Recipe, epoch: str) -> str:
+def _source_stage(component: Component, recipe: Recipe) -> str:
     mounts = ((f"sources/{component.source}", "/mnt"), ("tools/build-source", "/media"))
     commands = [_command(command, component, recipe) for command in component.build]
-    step = _run(mounts, *_build_env(component, recipe), "sh", "/media/build-source.sh", epoch, *commands)
+    step = _run(mounts, *_build_env(component, recipe), "sh", "/media/build-source.sh", LAYER_TIME, *commands)
     return "\n".join([f"FROM build AS component-{component.name}", *_needed(component, recipe), step]) + "\n"
 
 
-def _build_stage(component: Component, recipe: Recipe, lock: Lock, epoch: str) -> str:
+def _build_stage(component: Component, recipe: Recipe, lock: Lock) -> str:
     """Build a wheel, with what only this build needs."""
     mounts = [(f"sources/{component.source}", "/mnt"), ("tools/build-wheel", "/media")]
     layer = component.name + BUILD_SUFFIX
     if lock.wheels(layer):
         mounts.append((f"wheels/{layer}", "/srv"))
     step = _run(
-        mounts, *_build_env(component, recipe), "python3", "/media/build_wheel.py", epoch, component.name,
+        mounts, *_build_env(component, recipe), "python3", "/media/build_wheel.py", LAYER_TIME, component.name,
         component.version, component.subdirectory or ".",
     )  # fmt: skip
     return "\n".join([f"FROM build AS wheel-{component.name}", *_needed(component, recipe), step]) + "\n"
 
 
-def _built_wheel_stage(component: Component, epoch: str) -> str:
+def _built_wheel_stage(component: Component) -> str:
     lines = [
         f"FROM build AS component-{component.name}",
         "RUN --network=none \\",
         f"  --mount=type=bind,from=wheel-{component.name},source=/out,target=/mnt \\",
         "  --mount=type=bind,source=tools/install-wheels,target=/media \\",
-        f"  {_exec('python3', '/media/install_wheels.py', epoch)}",
+        f"  {_exec('python3', '/media/install_wheels.py', LAYER_TIME)}",
     ]
     return "\n".join(lines) + "\n"
 
@@ -171,7 +179,7 @@ def _command(command: str, component: Component, recipe: Recipe) -> str:
     return command.replace("{destdir}", "/out").replace("{offload-arch}", flags)
 
 
-def _layout_stage(stacked: Iterable[str], epoch: str) -> str:
+def _layout_stage(stacked: Iterable[str]) -> str:
     stacked = tuple(stacked)
     lines = [
         "FROM build AS layout",
@@ -183,7 +191,7 @@ def _layout_stage(stacked: Iterable[str], epoch: str) -> str:
     lines += [
         f"  --mount=type=bind,from=component-{layer},source=/out,target=/mnt/{layer} \\" for layer in stacked
     ]
-    lines.append(f"  {_exec('sh', '/srv/layout.sh', epoch, *stacked)}")
+    lines.append(f"  {_exec('sh', '/srv/layout.sh', LAYER_TIME, *stacked)}")
     return "\n".join(lines) + "\n"
 
 

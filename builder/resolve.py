@@ -44,6 +44,8 @@ def make_lock(
     below = project.images_below(workspace, recipe)
     scope = scope_of(recipe, old, update)
     packages, epoch = _debian(recipe, below, scope, mirrors, story, where=where)
+    if old is not None and packages == old.deb and _bases(scope, below) == old.base:
+        epoch = old.epoch  # the suite was published again, and for this image nothing came of it
     _check_versions(recipe, packages, below, where=where)
     with tempfile.TemporaryDirectory(prefix="rocm-images-trees.") as place:
         trees = {

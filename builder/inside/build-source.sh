@@ -14,5 +14,4 @@ if [ -z "$(find /out ! -type d -print -quit)" ]; then
   echo "the commands of this component made no file below /out" >&2
   exit 1
 fi
-. "${0%/*}/settle.sh"
-settle /out "$epoch"
+find /out -exec touch --no-dereference --date="@$epoch" {} +

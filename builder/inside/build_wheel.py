@@ -45,7 +45,7 @@ def main() -> None:
         subprocess.run([*install, *wheels], check=True)
     env = {
         "SETUPTOOLS_SCM_PRETEND_VERSION": version,
-        "SOURCE_DATE_EPOCH": str(max(int(epoch), 315532800)),  # a zip file knows no time before 1980
+        "SOURCE_DATE_EPOCH": epoch,
         "PYTHONHASHSEED": "0",
         "VIRTUAL_ENV": str(ENVIRONMENT),
         **os.environ,
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def copy_tree(epoch: int) -> None:
-    """Copy the tree, which the build writes to, with the lock's time on every file."""
+    """Copy the tree, which the build writes to, with one time on every file."""
     shutil.copytree("/mnt", TREE, symlinks=True, copy_function=shutil.copy)
     for path in [TREE, *TREE.rglob("*")]:
         os.utime(path, (epoch, epoch), follow_symlinks=False)

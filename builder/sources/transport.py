@@ -101,7 +101,7 @@ class Transport:
             if hasattr(response.raw, "shutdown"):
                 try:
                     response.raw.shutdown()
-                except (OSError, ValueError, RuntimeError):  # it ended by itself meanwhile; urllib3 raises the last
+                except (OSError, ValueError, RuntimeError):  # it ended by itself; the last is urllib3's
                     continue
 
     def stopping(self) -> None:

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from ..project import Ended, Project, Running
+from .conftest import Tiny
 
 pytestmark = pytest.mark.engine
 
@@ -26,3 +27,27 @@ def test_from_the_base_on_and_past_every_cache_the_same_lock_gives_the_same_dige
     for pin, project in zip(pins, (first, second), strict=True):
         assert pin.pop("reference").startswith(f"{project.publish}/sglang-debian:")
     assert pins[0] == pins[1]
+
+
+def test_another_epoch_gives_the_same_component_layers_and_one_digest_with_and_without_cache(tiny: Tiny) -> None:
+    """BuildKit compares what it copies without times: a layer that it kept from another epoch must be the same."""
+    earlier, project = tiny(), tiny()
+    earlier.build("tiny")
+    lock = project.workspace.lock("tiny")
+    lock.write_text(re.sub(r"^epoch = \d+$", "epoch = 1700000000", lock.read_text(), flags=re.MULTILINE))
+
+    cached = project.build("tiny")
+    assert cached.status == 0, cached.stderr
+    layers = _layers(project)
+    again = project.build("tiny", "--no-cache")
+    assert again.status == 0, again.stderr
+    assert again.result == cached.result
+
+    before = _layers(earlier)
+    assert {owner for owner in layers if layers[owner] == before[owner]} >= {"packaging", "marker"}
+    assert layers["base"] != before["base"]
+
+
+def _layers(project: Project) -> dict[str, str]:
+    pin = json.loads((project.workspace.dist / "tiny/pin.json").read_text())
+    return {layer["owner"]: layer["digest"] for layer in pin["layers"]}

@@ -16,7 +16,7 @@ from builder.errors import RecipeError
 from builder.lockfile import Lock
 from builder.plan import layers
 from builder.recipe import Recipe, parse_recipe
-from builder.render import render, served_environment
+from builder.render import LAYER_TIME, render, served_environment
 
 from . import samples
 from .dockerfile import Instruction, parse
@@ -106,7 +106,7 @@ def check_that_it_says_what_the_recipe_says(recipe: Recipe, lock: Lock) -> None:
                 command.replace("{destdir}", "/out").replace("{offload-arch}", flags)
                 for command in component.build
             ]
-            assert step.words == ["sh", "/media/build-source.sh", str(lock.epoch), *expected]
+            assert step.words == ["sh", "/media/build-source.sh", LAYER_TIME, *expected]
     last = of_stage(made, "runtime-packages")
     env = served_environment(recipe, fingerprint=FINGERPRINT)
     expected_keywords = ["RUN", "WORKDIR", *["COPY"] * (len(stacked) + 1), "ENV", "LABEL"]

@@ -285,7 +285,7 @@ def test_an_interrupt_ends_every_download_and_leaves_no_file(site, store, story)
 def test_a_stop_does_not_stumble_over_a_body_that_was_just_read_to_its_end(site):
     address = site.on("/a.whl", site.body(DATA))
     with Transport(ca_bundle=None, patience=QUICK) as transport, transport.answer(address, {}) as response:
-        assert response.content == DATA  # its connection is back in the pool, while the answer still counts as open
+        assert response.content == DATA  # its connection is in the pool again, it is still open
         transport.stop()
         with pytest.raises(Stopped):
             transport.stopping()
