@@ -29,7 +29,7 @@ import zstandard
 from builder.errors import LockError
 
 _CHUNK = 1 << 20
-_BROKEN = (
+BROKEN = (
     tarfile.TarError,
     zipfile.BadZipFile,
     zstandard.ZstdError,
@@ -49,7 +49,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Entry:
+class Member:
     """One entry as the archive tells it. `target` is a link's, `data` a file's contents."""
 
     name: str
@@ -72,9 +72,9 @@ def extract(archive: Path, into: Path, *, name: str, strip: bool = True, limits:
         root = Path(place) / "content"
         root.mkdir()
         try:
-            with _entries(archive, name) as entries:
+            with read_entries(archive, name) as entries:
                 _Unpacking(root, name, limits or Limits()).run(entries)
-        except _BROKEN as error:
+        except BROKEN as error:
             raise LockError(f"{name}: is no complete archive: {error}") from error
         top = list(root.iterdir())
         if strip and len(top) == 1 and top[0].is_dir() and not top[0].is_symlink():
@@ -97,7 +97,7 @@ class _Unpacking:
         self._size = 0
         self._folders: list[tuple[Path, int]] = []
 
-    def run(self, entries: Iterator[_Entry]) -> None:
+    def run(self, entries: Iterator[Member]) -> None:
         for number, entry in enumerate(entries, start=1):
             if number > self._limits.entries:
                 raise LockError(f"{self._name}: has more than {self._limits.entries} entries")
@@ -105,7 +105,7 @@ class _Unpacking:
         for folder, date in reversed(self._folders):  # writing into a folder changes its time
             os.utime(folder, (date, date))
 
-    def _write(self, entry: _Entry) -> None:
+    def _write(self, entry: Member) -> None:
         path = self._place(entry.name)
         if path == self._root:
             return
@@ -129,7 +129,7 @@ class _Unpacking:
                 self._require_real(origin.parent, entry.target)
                 with origin.open("rb") as source, path.open("xb") as sink:
                     self._copy(source, sink)
-                entry = _Entry(
+                entry = Member(
                     name=entry.name,
                     kind="file",
                     date=entry.date,
@@ -164,7 +164,7 @@ class _Unpacking:
             if part.is_symlink() or (part.exists() and not part.is_dir()):
                 raise LockError(f"{self._name}: {shown!r} goes through a link or a file")
 
-    def _symlink(self, path: Path, entry: _Entry) -> None:
+    def _symlink(self, path: Path, entry: Member) -> None:
         target = entry.target
         inside = os.path.normpath(path.parent.relative_to(self._root) / target)
         if not target or target.startswith("/") or "\0" in target or inside.split("/")[0] == "..":
@@ -197,7 +197,8 @@ def _require_links_inside(root: Path, name: str) -> None:
 
 
 @contextmanager
-def _entries(archive: Path, name: str) -> Iterator[Iterator[_Entry]]:
+def read_entries(archive: Path, name: str) -> Iterator[Iterator[Member]]:
+    """Open an archive and yield its entries, as it tells them: none of their names is judged yet."""
     with archive.open("rb") as source:
         magic = source.read(512)
         source.seek(0)
@@ -233,24 +234,24 @@ def _decompressed(source: BinaryIO, magic: bytes, name: str) -> Iterator[IO[byte
         )
 
 
-def _tar_entries(tar: tarfile.TarFile, name: str) -> Iterator[_Entry]:
+def _tar_entries(tar: tarfile.TarFile, name: str) -> Iterator[Member]:
     for member in tar:
         date, executable = max(0, int(member.mtime)), bool(member.mode & stat.S_IXUSR)
         if member.isdir():
-            yield _Entry(name=member.name, kind="folder", date=date)
+            yield Member(name=member.name, kind="folder", date=date)
         elif member.issym():
-            yield _Entry(name=member.name, kind="symlink", date=date, target=member.linkname)
+            yield Member(name=member.name, kind="symlink", date=date, target=member.linkname)
         elif member.islnk():
-            yield _Entry(name=member.name, kind="hardlink", date=date, target=member.linkname)
+            yield Member(name=member.name, kind="hardlink", date=date, target=member.linkname)
         elif member.isreg():
-            yield _Entry(
+            yield Member(
                 name=member.name, kind="file", date=date, executable=executable, data=tar.extractfile(member)
             )
         else:
             raise LockError(f"{name}: {member.name!r} is neither file, folder nor link")
 
 
-def _zip_entries(opened: zipfile.ZipFile, name: str) -> Iterator[_Entry]:
+def _zip_entries(opened: zipfile.ZipFile, name: str) -> Iterator[Member]:
     for member in opened.infolist():
         mode = member.external_attr >> 16
         date = _zip_date(member)
@@ -258,13 +259,13 @@ def _zip_entries(opened: zipfile.ZipFile, name: str) -> Iterator[_Entry]:
         if member.flag_bits & 1:
             raise LockError(f"{name}: {member.filename!r} is encrypted")
         if member.is_dir():
-            yield _Entry(name=member.filename, kind="folder", date=date)
+            yield Member(name=member.filename, kind="folder", date=date)
         elif kind == stat.S_IFLNK:
             target = os.fsdecode(opened.read(member)) if member.file_size < 4096 else ""
-            yield _Entry(name=member.filename, kind="symlink", date=date, target=target)
+            yield Member(name=member.filename, kind="symlink", date=date, target=target)
         elif kind in (0, stat.S_IFREG):
             with opened.open(member) as data:
-                yield _Entry(
+                yield Member(
                     name=member.filename, kind="file", date=date, executable=bool(mode & stat.S_IXUSR), data=data
                 )
         else:
