@@ -134,7 +134,8 @@ def _require_apart(hooks: Sequence[Hook]) -> None:
                     hint="give each its own function: it knows the one it replaces",
                 )
     files: dict[str, str] = {}
-    for file in shipped(hooks).values():
+    for hook in hooks:
+        file = (hook.call or "").rpartition(":")[0]
         other = files.setdefault(_module(file), file)
         if other != file:
             raise RecipeError(f"patch: {other} and {file} would both be called {_module(file)}; rename one")
