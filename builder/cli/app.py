@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from builder import __version__
-from builder.cli import check_command, host_commands, image_commands, plan_command
+from builder.cli import check_command, host_commands, image_commands, inspect_command, plan_command
 from builder.cli.console import Console
 from builder.errors import Failure, Interrupted
 
@@ -29,6 +29,7 @@ app = typer.Typer(
 )
 image_commands.register(app)
 check_command.register(app)
+inspect_command.register(app)
 plan_command.register(app)
 host_commands.register(app)
 

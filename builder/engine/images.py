@@ -21,6 +21,8 @@ from builder.errors import EngineError, PublishError
 from builder.reference import Digest, ImageReference
 from builder.story import Story
 
+_SAVE_SECONDS = 600  # until the first piece comes, and between any two
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layer:
@@ -112,6 +114,18 @@ def load(archive: Path) -> None:
     try:
         with archive.open("rb") as source:
             client.images.load(source)
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        raise _engine_gone(error) from error
+    finally:
+        client.close()
+
+
+@contextmanager
+def saved(name: str) -> Iterator[Iterator[bytes]]:
+    """Give the archive of an image in the engine's store, as `docker save` writes it, piece by piece."""
+    client = connect(timeout_seconds=_SAVE_SECONDS)
+    try:
+        yield client.images.get(name).save(chunk_size=1 << 20)
     except (docker.errors.DockerException, requests.RequestException) as error:
         raise _engine_gone(error) from error
     finally:

@@ -1,4 +1,4 @@
-"""Asks registries what they serve, over their HTTP API, without an engine and without downloading an image.
+"""Asks registries what they serve, and reads images from them, over their HTTP API and without an engine.
 
 The protocol is that of the OCI distribution specification, with the token and basic ways to log in. What an answer
 means for a pin is said here; which pins there are is not known.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -19,7 +20,7 @@ from builder.mirrors import Mirrors
 from builder.reference import Digest, ImageReference, parse_reference
 from builder.sources.dockerconfig import Login, login_for
 from builder.sources.download import LOCK_HINT, NETWORK_HINT, in_parallel
-from builder.sources.transport import Patience, Transport, Unreachable
+from builder.sources.transport import Again, Missing, Patience, Transport, Unreachable
 
 _ACCEPT = ", ".join(
     f"application/vnd.{kind}+json"
@@ -31,6 +32,7 @@ _ACCEPT = ", ".join(
 _HUB = "registry-1.docker.io"  # where the API of docker.io is
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 _CLIENT = "rocm-images"
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +76,48 @@ def _probe(named: ImageReference, asked: ImageReference, transport: Transport) -
         raise EngineError(f"{named}: cannot be asked for{via}: {error}", hint=NETWORK_HINT) from error
 
 
+class RemoteImage:
+    """An image in a registry, to be read blob by blob. What is read is as large as it is; nothing is kept."""
+
+    def __init__(self, named: ImageReference, registry: _Registry, digest: Digest) -> None:
+        self._named = named
+        self._registry = registry
+        self.digest = digest
+
+    def manifest(self, digest: Digest) -> Iterator[bytes]:
+        """Yield a manifest or an index, piece by piece. Raises `EngineError` or `LockError`."""
+        return self._pieces("manifests", digest)
+
+    def blob(self, digest: Digest) -> Iterator[bytes]:
+        """Yield a configuration or a layer, piece by piece. Raises `EngineError` or `LockError`."""
+        return self._pieces("blobs", digest)
+
+    def _pieces(self, kind: str, digest: Digest) -> Iterator[bytes]:
+        try:
+            yield from self._registry.pieces(f"{kind}/{digest}")
+        except Missing as error:
+            raise LockError(f"{self._named}: the registry does not serve {digest}, which is part of it") from error
+        except Unreachable as error:
+            raise EngineError(f"{self._named}: cannot be read: {error}", hint=NETWORK_HINT) from error
+
+
+@contextmanager
+def remote_image(
+    named: ImageReference, *, mirrors: Mirrors, patience: Patience | None = None
+) -> Iterator[RemoteImage]:
+    """Find an image by digest or tag and let it be read. Raises `LockError` when it is not there."""
+    asked = parse_reference(mirrors.registry(str(named)))
+    with Transport(ca_bundle=mirrors.ca_bundle(), patience=patience) as transport:
+        registry = _Registry(asked, transport)
+        try:
+            digest = registry.digest_of(str(asked.digest or asked.tag or "latest"))
+        except Unreachable as error:
+            raise EngineError(f"{named}: cannot be asked for: {error}", hint=NETWORK_HINT) from error
+        if digest is None:
+            raise LockError(f"{named}: the registry has no such image")
+        yield RemoteImage(named, registry, asked.digest or digest)
+
+
 class _Registry:
     """One repository of a registry, and the way in that was found to it."""
 
@@ -107,11 +151,31 @@ class _Registry:
         except ValueError as error:
             raise Unreachable(f"{url}: names no digest") from error
 
+    def pieces(self, path: str) -> Iterator[bytes]:
+        """Yield what the registry serves, going on where a connection broke. Raises `Missing` or `Unreachable`."""
+        url, position, failed = f"{self._base}/{path}", 0, 0
+        while True:
+            headers = self._headers() | ({"Range": f"bytes={position}-"} if position else {})
+            try:
+                with self._transport.answer(url, headers) as response:
+                    again = 0 if response.status_code == 206 else position
+                    for piece in response.iter_content(_CHUNK):
+                        fresh, again = piece[again:], max(0, again - len(piece))
+                        position += len(fresh)
+                        if fresh:
+                            yield fresh
+                    return
+            except Again as error:
+                failed += 1
+                if failed >= self._transport.patience.attempts:
+                    raise Unreachable(f"{url}: {error} ({failed} attempts)") from error
+                self._transport.wait(failed, error)
+
     def _ask(self, url: str) -> Response:
-        headers = {"Accept": _ACCEPT}
-        if self._authorization is not None:
-            headers["Authorization"] = self._authorization
-        return self._transport.ask("HEAD", url, headers=headers)
+        return self._transport.ask("HEAD", url, headers=self._headers())
+
+    def _headers(self) -> dict[str, str]:
+        return {"Accept": _ACCEPT} | ({"Authorization": self._authorization} if self._authorization else {})
 
     def _log_in(self, refused: Response) -> None:
         """Follow the registry's challenge; anonymously where nobody logged in."""

@@ -120,8 +120,12 @@ class Transport:
                 if failed == self.patience.attempts:
                     tries = f" ({failed} attempts)" if failed > 1 else ""
                     raise Unreachable(f"{shown(url)}: {again}{tries}") from again
-                self._stop.wait(self.patience.pause(failed, again.after))
+                self.wait(failed, again)
         raise Unreachable(f"{shown(url)}: not tried at all")
+
+    def wait(self, failed: int, again: Again) -> None:
+        """Pause after the `failed`th failure, shorter when the run is interrupted."""
+        self._stop.wait(self.patience.pause(failed, again.after))
 
     def page(self, url: str, *, accept: str) -> requests.Response:
         """Return a whole answer, body read. Raises `Missing`, `Unreachable` or `Stopped`."""
@@ -163,8 +167,9 @@ class Transport:
         response: requests.Response | None = None
         try:
             response = self._session.request(
-                method, url, headers=dict(headers), stream=True, timeout=(_CONNECT_SECONDS, _READ_SECONDS)
-            )
+                method, url, headers=dict(headers), stream=True, timeout=(_CONNECT_SECONDS, _READ_SECONDS),
+                auth=_AsGiven() if "Authorization" in headers else None,
+            )  # fmt: skip
             self._open.add(response)
             self.stopping()  # `stop` may have looked at what is open a moment ago
             _judge(url, response)
