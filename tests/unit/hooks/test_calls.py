@@ -153,7 +153,7 @@ def test_what_cannot_be_replaced_ends_the_interpreter(engine, attribute, why):
 
 
 def test_a_callable_without_source_cannot_be_told_from_another_and_ends_the_interpreter(engine):
-    engine.write("engine.py", "exec('def function(a): return a')\n")
+    engine.write("engine.py", "exec(compile('def function(a): return a', '<made>', 'exec'))\n")
     engine.hook(call("function"), project={"hooks/own.py": "def new(a): pass\n"})
     done = engine.execute("import engine")
     assert done.status == REFUSED
