@@ -1,4 +1,4 @@
-"""Reads 64-bit little-endian ELF as far as GPU code needs it: header, sections, segments, notes, e_flags.
+"""Reads ELF as far as GPU code needs it: sections, notes, e_flags; for headers see `builder.elf.headers`.
 
 Every offset and count is checked against the bytes that are there. Sources: System V ABI, chapter 4; LLVM, "User
 Guide for AMDGPU Backend", sections ELF Header and Note Records.
@@ -11,36 +11,33 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from builder.codeobjects import processors
-from builder.codeobjects.limits import Unreadable
+from builder.elf.headers import (
+    HEADER_SIZE,
+    MAGIC,
+    PT_NOTE,
+    Header,
+    Segment,
+    Unreadable,
+    header,
+    offset_of,
+    segments,
+)
 
-MAGIC = b"\x7fELF"
-HEADER_SIZE = 64
+__all__ = [
+    "HEADER_SIZE", "MAGIC", "Header", "Section", "Segment", "header", "notes", "offset_of", "sections", "segments",
+    "target",
+]  # fmt: skip
+
 EM_AMDGPU = 224
 HSA = 64
 V2, V3 = 0, 1  # e_ident[EI_ABIVERSION] of code object versions 2 and 3; later ones count on
 _SHT_NOBITS = 8
 _SHF_COMPRESSED = 0x800
-_PT_LOAD, _PT_NOTE = 1, 4
 _SHN_XINDEX = 0xFFFF
 _ISA_NOTE = 3  # NT_AMD_HSA_ISA_VERSION
 _MOST_HEADERS = 1 << 20
 _LONGEST_NAME = 256
 _V4_SETTINGS = ("", "", "-", "+")  # unsupported, any, off, on
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
-    """What an ELF header says."""
-
-    machine: int
-    os_abi: int
-    abi_version: int
-    flags: int
-    segments_at: int
-    sections_at: int
-    segments: int
-    sections: int
-    names_in: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,31 +48,6 @@ class Section:
     address: int
     offset: int
     size: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """A program header."""
-
-    kind: int
-    offset: int
-    address: int
-    size: int
-
-
-def header(data: memoryview | bytes) -> Header | None:
-    """Return the header, None for anything but 64-bit little-endian ELF. Raises `Unreadable` for half of one."""
-    if bytes(data[:4]) != MAGIC or bytes(data[4:6]) not in (b"\x02\x01", b""):
-        return None
-    if len(data) < HEADER_SIZE:
-        raise Unreadable(f"the ELF header is cut off after {len(data)} bytes")
-    machine, _, _, segments_at, sections_at, flags, _, _, segments, _, sections, names_in = struct.unpack_from(
-        "<HIQQQIHHHHHH", data, 18
-    )
-    return Header(
-        machine=machine, os_abi=data[7], abi_version=data[8], flags=flags, segments_at=segments_at,
-        sections_at=sections_at, segments=segments, sections=sections, names_in=names_in,
-    )  # fmt: skip
 
 
 def sections(data: memoryview, of: Header) -> tuple[Section, ...]:
@@ -105,29 +77,10 @@ def sections(data: memoryview, of: Header) -> tuple[Section, ...]:
     return tuple(found)
 
 
-def segments(data: memoryview, of: Header) -> tuple[Segment, ...]:
-    """Return the program headers. Raises `Unreadable` when they are not there."""
-    if of.segments_at + of.segments * 56 > len(data):
-        raise Unreadable(f"the table of {of.segments} segments lies outside of the file")
-    found = []
-    for number in range(of.segments):
-        kind, _, offset, address, _, size = struct.unpack_from("<IIQQQQ", data, of.segments_at + number * 56)
-        found.append(Segment(kind=kind, offset=offset, address=address, size=size))
-    return tuple(found)
-
-
-def offset_of(address: int, among: tuple[Segment, ...]) -> int | None:
-    """Return where in the file the byte lies that is loaded to an address."""
-    for segment in among:
-        if segment.kind == _PT_LOAD and segment.address <= address < segment.address + segment.size:
-            return segment.offset + address - segment.address
-    return None
-
-
 def notes(data: memoryview, among: tuple[Segment, ...]) -> Iterator[tuple[str, int, memoryview]]:
     """Yield owner, type and content of every note. Raises `Unreadable` for one that is cut off."""
     for segment in among:
-        if segment.kind != _PT_NOTE:
+        if segment.kind != PT_NOTE:
             continue
         _within(data, segment.offset, segment.size, "a segment of notes")
         rest = data[segment.offset : segment.offset + segment.size]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from builder.elf.headers import Unreadable
 
-class Unreadable(ValueError):
-    """Bytes that do not hold what their own headers promise. The message is a fact, in lower case."""
+__all__ = ["Budget", "Limits", "Unreadable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
