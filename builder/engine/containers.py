@@ -147,6 +147,24 @@ def identity(image: str, user: str | None = None) -> Identity:
     return Identity(uid=int(entry[2]), gid=gid, name=entry[0], home=entry[5])
 
 
+def output(name: str, argv: Sequence[str]) -> Iterator[bytes]:
+    """Run a program in a container and yield what it writes to standard output, piece by piece.
+
+    Raises `SmokeError` when it ends with another status than 0, with the last it wrote to standard error.
+    """
+    words = b""
+    with _engine() as client:
+        started = client.api.exec_create(name, list(argv))["Id"]
+        for out, err in client.api.exec_start(started, stream=True, demux=True):
+            if out:
+                yield out
+            words = (words + (err or b""))[-4096:]
+        status = client.api.exec_inspect(started)["ExitCode"]
+    if status != 0:
+        lines = words.decode("utf-8", "replace").splitlines()
+        raise SmokeError(f"a program in the container ended with status {status}", details=tuple(lines[-10:]))
+
+
 def state(name: str) -> State | None:
     """Return what the engine knows of a container; None when it is gone. Raises `EngineError` without engine."""
     with _engine() as client:
@@ -240,30 +258,41 @@ def _no_image(image: str) -> EngineError:
     return EngineError(f"{image}: no such image in the container engine", hint=f"docker pull {image}")
 
 
-def _accounts(image: str) -> tuple[list[list[str]], list[list[str]]]:
-    """Read passwd and group out of a container that is created and never started."""
-    name = f"{_NAME_PREFIX}accounts-{secrets.token_hex(4)}"
+def read_files(image: str, paths: Sequence[str]) -> tuple[bytes | None, ...]:
+    """Return the contents of files of an image, None for one that is not there. No program of it is started.
+
+    Raises `EngineError` when there is no such image.
+    """
+    name = f"{_NAME_PREFIX}files-{secrets.token_hex(4)}"
     with _engine() as client:
         try:
             client.containers.create(
-                image, name=name, entrypoint=["/bin/sleep"], command=["0"], labels=_labels("accounts", 0)
+                image, name=name, entrypoint=["/bin/sleep"], command=["0"], labels=_labels("files", 0)
             )
-            return _table(client, name, "/etc/passwd", 7), _table(client, name, "/etc/group", 4)
+            return tuple(_read(client, name, path) for path in paths)
         except docker.errors.ImageNotFound as error:
             raise _no_image(image) from error
         finally:
             remove(name)
 
 
-def _table(client: docker.DockerClient, name: str, path: str, width: int) -> list[list[str]]:
+def _read(client: docker.DockerClient, name: str, path: str) -> bytes | None:
     try:
         chunks, _ = client.api.get_archive(name, path)
     except docker.errors.NotFound:
-        return []
+        return None
     with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
         member = archive.extractfile(archive.getmembers()[0])
-        text = member.read().decode("utf-8", "replace") if member is not None else ""
-    rows = [line.split(":") for line in text.splitlines()]
+        return member.read() if member is not None else None
+
+
+def _accounts(image: str) -> tuple[list[list[str]], list[list[str]]]:
+    users, groups = read_files(image, ["/etc/passwd", "/etc/group"])
+    return _table(users, 7), _table(groups, 4)
+
+
+def _table(content: bytes | None, width: int) -> list[list[str]]:
+    rows = [line.split(":") for line in (content or b"").decode("utf-8", "replace").splitlines()]
     return [fields for fields in rows if len(fields) >= width]
 
 

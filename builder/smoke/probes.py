@@ -18,6 +18,8 @@ from builder.smoke.inside.evidence import MARK, telling_lines
 
 _PACKAGE = "builder.smoke.inside"
 _SHARED = ("evidence", "code_object")
+_STEPS = "builder.inside"  # what runs in build stages as well
+_BORROWED = {"patches": ("probing",)}  # of those, by probe
 # Unpacks modules under their own names and runs the probe; kept free of quotes, it passes two shells.
 _BOOT = """\
 import base64,json,sys,types,zlib
@@ -71,6 +73,11 @@ def argv(python: str, name: str, arguments: Mapping[str, Any], *, limit_seconds:
     }
     packed = base64.b64encode(zlib.compress(json.dumps(told).encode(), 9)).decode()
     return [python, "-c", _BOOT, packed]
+
+
+def gpu_files_argv(python: str) -> list[str]:
+    """Return the command that writes the files with GPU code to standard output, as a tar archive."""
+    return [python, "-I", "-c", (files(_PACKAGE) / "gpu_files.py").read_text(encoding="utf-8")]
 
 
 def read_answer(stdout: str) -> Answer | None:
