@@ -78,6 +78,9 @@ def running(
     command: Sequence[str] | None = None,
     labels: Mapping[str, str] | None = None,
     shm: str | None = None,
+    devices: Sequence[str] = (),
+    groups: Sequence[str] = (),
+    binds: Mapping[str, str] | None = None,
     lifetime_seconds: int = 900,
 ) -> Iterator[Running]:
     """Start a container that waits, give it to the caller, and remove it whatever happens.
@@ -86,7 +89,10 @@ def running(
     `writable`, each an empty tmpfs that allows execution and belongs to `owner` (default: who it runs as).
     `command` replaces the image's entrypoint and arguments; the default waits for `lifetime_seconds`, after
     which the container ends and goes even when nobody is left to remove it. `run` labels everything started
-    for one purpose. Raises `EngineError` when the engine is at fault, `SmokeError` when the image is.
+    for one purpose. `devices` of the host and folders of it (`binds`, to where in the container, read-only) are
+    handed in, `groups` are further groups, as ids.
+
+    Raises `EngineError` when the engine is at fault, `SmokeError` when the image is.
     """
     name = f"{_NAME_PREFIX}{run[:12]}-{secrets.token_hex(4)}"
     argv = list(command) if command is not None else ["/bin/sleep", str(lifetime_seconds)]
@@ -97,13 +103,19 @@ def running(
         "entrypoint": argv[:1],
         "command": argv[1:],
         "environment": dict(env or {}),
-        "labels": _labels(run, lifetime_seconds) | dict(labels or {}),
+        "labels": container_labels(run, lifetime_seconds) | dict(labels or {}),
         "network_mode": network,
         "read_only": read_only,
-        "tmpfs": {path: _tmpfs_options(path, owner) for path in writable},
+        "tmpfs": {path: tmpfs_options(path, owner) for path in writable},
         "healthcheck": {"test": ["NONE"]},
         "auto_remove": True,
     }
+    if devices:
+        settings["devices"] = [f"{device}:{device}:rwm" for device in devices]
+    if groups:
+        settings["group_add"] = list(groups)
+    if binds:
+        settings["volumes"] = {source: {"bind": to, "mode": "ro"} for source, to in binds.items()}
     if user is not None:
         settings["user"] = user
     if shm is not None:
@@ -267,7 +279,7 @@ def read_files(image: str, paths: Sequence[str]) -> tuple[bytes | None, ...]:
     with _engine() as client:
         try:
             client.containers.create(
-                image, name=name, entrypoint=["/bin/sleep"], command=["0"], labels=_labels("files", 0)
+                image, name=name, entrypoint=["/bin/sleep"], command=["0"], labels=container_labels("files", 0)
             )
             return tuple(_read(client, name, path) for path in paths)
         except docker.errors.ImageNotFound as error:
@@ -302,11 +314,13 @@ def _labelled(label: str) -> list[dict[str, Any]]:
     return found
 
 
-def _labels(run: str, lifetime_seconds: int) -> dict[str, str]:
+def container_labels(run: str, lifetime_seconds: int) -> dict[str, str]:
+    """Return the labels by which a container of a run is found again, also when nobody is left who knows it."""
     return {RUN_LABEL: run, UNTIL_LABEL: str(int(time.time()) + lifetime_seconds)}
 
 
-def _tmpfs_options(path: str, owner: Identity) -> str:
+def tmpfs_options(path: str, owner: Identity) -> str:
+    """Return how a declared directory is mounted: empty, the owner's, and fit to load compiled code from."""
     mode = "1777" if path in {"/tmp", "/var/tmp"} else "0755"  # noqa: S108 -- paths of the image
     return f"rw,exec,nosuid,nodev,mode={mode},uid={owner.uid},gid={owner.gid}"
 

@@ -8,12 +8,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from builder.errors import RecipeError
+from builder.smoke.promises import PatchPromise
 
-JIT_PROBES = ("sglang-hash", "triton", "hipcc")
+JIT_PROBES = ("sglang-hash", "torch-inline", "hip-module", "hipcc", "triton")
+# What a contract may be silent about: nobody says it, so there is nothing to hold the image to.
+SUBJECTS = (
+    "python", "user", "workdir", "env", "writable", "gfx", "components", "imports", "absent", "argv", "loaders",
+    "paths", "required", "sizes", "contracts", "labels", "fingerprint", "devices",
+    *(f"jit {name}" for name in JIT_PROBES),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,16 +54,28 @@ class ComponentVersion:
 class Contract:
     """What to hold an image to.
 
-    `python` is the path of the interpreter in the image. `user` is what USER says, `env` what ENV says, of the
-    finished image. `writable` are the only directories that it may write to. `jit` names what compiles at run
-    time, out of `JIT_PROBES`; `triton_gfx` and `hip_gfx` are the targets it compiles for. `packages` maps a
-    stage of the recipe (`base.build`, `base.runtime`) to its apt list; without a recipe it is empty. `shm` is
-    the size of /dev/shm as docker writes it.
+    `python` is the path of the interpreter in the image, empty where it has none. `user` is what USER says,
+    `user_name` how that user is called, `env` what ENV says, of the finished image. `writable` are the only
+    directories that it may write to; `read_only` False is for an image that does not say which those are.
+
+    `jit` names what compiles at run time, out of `JIT_PROBES`; `triton_gfx` and `hip_gfx` are the targets it
+    compiles for; `loaders` are expressions (`module:expression`) that must end with an extension loaded.
+    `argv` has to end well without a card, behind `entrypoint` and without it; `serve` starts the engine.
+    `packages` maps a stage of the recipe (`base.build`, `base.runtime`) to its apt list; without a recipe it is
+    empty. `shm` is the size of /dev/shm as docker writes it.
+
+    `paths` must exist. `required` must be set by ENV, `allowed` may be, `forbidden` must not be set. `ships`
+    maps what looks as if it must not ship to the reason why it does. `sizes` are budgets in bytes by component.
+    `contracts` are pairs of distributions, the first imports from the second. `labels` tell how to run it.
+
+    `silent` maps what nobody says, out of `SUBJECTS`, to the reason; tests about that are not run. `patches` are
+    those of its recipe.
     """
 
     image: str
     python: str = "/usr/bin/python3"
     user: str = ""
+    user_name: str | None = None
     workdir: str = "/"
     env: Mapping[str, str] = field(default_factory=dict)
     writable: tuple[str, ...] = ()
@@ -69,6 +88,26 @@ class Contract:
     hip_gfx: tuple[str, ...] = ()
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shm: str | None = None
+    read_only: bool = True
+    engine: str | None = None
+    fingerprint: str | None = None
+    entrypoint: tuple[str, ...] = ()
+    cmd: tuple[str, ...] = ()
+    argv: tuple[str, ...] = ()
+    serve: tuple[str, ...] = ()
+    loaders: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
+    ships: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    contracts: tuple[tuple[str, str], ...] = ()
+    devices: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    silent: Mapping[str, str] = field(default_factory=dict)
+    patches: tuple[PatchPromise, ...] = ()
 
     def to_json(self) -> str:
         """Return the contract as a JSON document with sorted keys."""
@@ -80,9 +119,12 @@ class Contract:
         try:
             table: dict[str, Any] = json.loads(text)
             table["components"] = tuple(ComponentVersion(**entry) for entry in table["components"])
+            table["patches"] = tuple(PatchPromise(**entry) for entry in table["patches"])
             table["packages"] = {stage: tuple(names) for stage, names in table["packages"].items()}
-            for name in ("writable", "gfx", "imports", "absent", "jit", "triton_gfx", "hip_gfx"):
-                table[name] = tuple(table[name])
+            table["contracts"] = tuple((importer, provider) for importer, provider in table["contracts"])
+            for each in fields(cls):
+                if isinstance(each.default, tuple):
+                    table[each.name] = tuple(table[each.name])
             return cls(**table)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise RecipeError(
