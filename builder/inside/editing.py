@@ -1,8 +1,8 @@
 """Edits by exact text and exact count, and whole files in the place of known ones: what they come to, or why not.
 
 Standard library only and for Python 3.10 and later: it lies beside the program of a build step, and the command
-line imports it as well. It reads, it never writes. Nothing is guessed: what is not exactly as declared is told apart
-and left alone.
+line imports it as well. It reads, it never writes. Nothing is guessed: what is not exactly as declared is told
+apart and left alone.
 """
 
 from __future__ import annotations
