@@ -9,8 +9,10 @@ import compileall
 import os
 import py_compile
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
+
+_UNCHECKED = py_compile.PycInvalidationMode.UNCHECKED_HASH
 
 
 def fix_hash_seed() -> None:
@@ -19,13 +21,19 @@ def fix_hash_seed() -> None:
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "PYTHONHASHSEED": "0"})  # noqa: S606
 
 
-def compile_all(folder: Path, *, root: Path, optimize: Sequence[int] = (-1,)) -> None:
-    """Write the bytecode of what is below `folder`, which will be found without `root` in front of its path.
+def compile_all(folder: Path, *, root: Path) -> None:
+    """Write the bytecode of what is below `folder`, which will be found without `root` in front of its path."""
+    compileall.compile_dir(
+        folder, quiet=2, workers=0, stripdir=str(root), prependdir="/", invalidation_mode=_UNCHECKED
+    )
 
-    `optimize` are levels as compileall knows them, -1 for that of this interpreter.
-    """
-    for level in optimize:
-        compileall.compile_dir(
-            folder, quiet=2, workers=0, stripdir=str(root), prependdir="/", optimize=level,
-            invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+
+def compile_files(files: Iterable[Path], *, root: Path, optimize: int) -> None:
+    """Write the bytecode of files anew, for a level of optimization, and end the program where there is none."""
+    for file in files:
+        done = compileall.compile_file(
+            file, force=True, quiet=1, stripdir=str(root), prependdir="/", optimize=optimize,
+            invalidation_mode=_UNCHECKED,
         )  # fmt: skip
+        if not done:
+            sys.exit(f"{file}: cannot be compiled")
