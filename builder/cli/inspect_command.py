@@ -87,9 +87,9 @@ def table(subject: str, found: Inspected) -> Iterator[str]:
             yield "  ".join(cells).rstrip()
     for part in audit.parts:
         for problem in part.problems:
-            yield f"unreadable: {problem}"
+            yield f"unreadable: {printable(problem)}"
     for path in found.unread:
-        yield f"not looked into: {path}"
+        yield f"not looked into: {printable(path)}"
     if audit.parts:
         yield _sum(found)
 
@@ -103,15 +103,22 @@ def missing(subject: str, found: Inspected) -> Exception:
     lacking = sorted({target for part in parts for target in part.missing}, key=order)
     return SmokeError(
         f"{subject}: {len(parts)} of {len(found.audit.parts)} parts with GPU code lack {', '.join(lacking)}",
-        details=tuple(f"{part.owner}: {part.path} lacks {', '.join(part.missing)}" for part in parts),
+        details=tuple(
+            f"{printable(part.owner)}: {printable(part.path)} lacks {', '.join(part.missing)}" for part in parts
+        ),
         hint="compile them for these targets, or take the targets from the wanted list",
     )
+
+
+def printable(text: str) -> str:
+    """Return a name out of an image as a terminal may show it, whatever bytes it is made of."""
+    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _rows(part: Part) -> Iterator[tuple[str, ...]]:
     """Yield the rows of a part: one for each target it has, one for each it lacks."""
     files = f" ({part.files} files)" if part.files > 1 else ""
-    first = (part.owner, f"{part.path}{files}")
+    first = (printable(part.owner), f"{printable(part.path)}{files}")
     for each in part.targets:
         yield (*first, each.target, str(each.bundles), str(each.bytes), _note(part, each))
         first = ("", "")

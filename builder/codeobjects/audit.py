@@ -19,7 +19,7 @@ from builder.codeobjects.reading import FileCode
 _MOST_PROBLEMS = 5
 _MANY_FOLDERS = 8  # as many side by side are one collection with a folder for each kernel
 # Folders per target (`hsa/gfx942/`) and per compiled kernel (Triton's cache) belong to one part.
-_PER_TARGET = re.compile(r"gfx[0-9a-z-]+(?:[:_]\w+[+-])*|[A-Z2-7]{52}|[0-9a-f]{32,64}")
+_PER_TARGET = re.compile(r"gfx[0-9a-z:_+-]+|[A-Z2-7]{52}|[0-9a-f]{32,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,7 +159,7 @@ def _entries(data: memoryview, limits: Limits) -> tuple[tuple[_Entry, ...], int]
             raise Unreadable(f"entry {number} of {count} says its name has {length} bytes")
         if len(data) < at + length:
             raise _CutOff(f"the bundle is cut off in entry {number} of {count}")
-        name = bytes(data[at : at + length]).decode("ascii", "replace")
+        name = _printable(bytes(data[at : at + length]))
         at += length
         found.append(_Entry(offset=offset, size=size, name=name))
     return tuple(found), max([at, *(entry.offset + entry.size for entry in found if entry.size)])
@@ -191,6 +191,10 @@ def _samples(
     if begins < max((entry.offset + entry.size for entry in entries if entry.size), default=0):
         raise Unreadable(f"the bundle ends after {begins} bytes, before its last entry does")
     return samples
+
+
+def _printable(name: bytes) -> str:
+    return "".join(char if char.isprintable() else "?" for char in name.decode("ascii", "replace"))
 
 
 def _canonical(target: str) -> str:

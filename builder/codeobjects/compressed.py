@@ -142,4 +142,7 @@ def _zstd_extent(data: memoryview, budget: Budget) -> int:
         block = int.from_bytes(data[at : at + 3], "little")
         last, kind = bool(block & 1), block >> 1 & 3
         at += 3 + (1 if kind == 1 else block >> 3)  # of a repeated byte there is one
-    return at + (4 if frame.has_checksum else 0)
+    end = at + (4 if frame.has_checksum else 0)
+    if end > len(data):
+        raise Unreadable("the compressed data is cut off")
+    return end

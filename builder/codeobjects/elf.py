@@ -143,4 +143,5 @@ def _within(data: memoryview, offset: int, size: int, what: str) -> None:
 
 
 def _text(data: memoryview) -> str:
-    return bytes(data[:_LONGEST_NAME]).partition(b"\0")[0].decode("ascii", "replace")
+    text = bytes(data[:_LONGEST_NAME]).partition(b"\0")[0].decode("ascii", "replace")
+    return "".join(char if char.isprintable() else "?" for char in text)

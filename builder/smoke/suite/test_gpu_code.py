@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builder.audit.layers import BROKEN, buffered, read_layer, stacked
+from builder.audit.layers import BROKEN, buffered, pieces_of, read_layer, stacked
 from builder.audit.subject import judge
 from builder.codeobjects.audit import totals
 from builder.engine.containers import Running, output
@@ -19,8 +19,11 @@ def test_every_compiled_part_has_code_for_the_gpus(
     shared: Running, contract: Contract, request: pytest.FixtureRequest
 ) -> None:
     """The first kernel of a part without code for the card would die with "invalid device function"."""
+    written = buffered(output(shared.name, probes.gpu_files_argv(contract.python)))
     try:
-        layer = read_layer(buffered(output(shared.name, probes.gpu_files_argv(contract.python))))
+        layer = read_layer(written)
+        for _ in pieces_of(written):  # to the end, which tells whether the program died before it was through
+            pass
     except BROKEN as error:
         raise unfit(f"the files with GPU code cannot be read out of the container: {error}") from error
     audit = judge(stacked([layer], {}), contract.gfx)
