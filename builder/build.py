@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
 
-from builder import context, oci, plan, record, render
+from builder import context, oci, patchledger, plan, record, render
 from builder.context import BootstrappedBase
-from builder.engine import images
+from builder.engine import containers, images
 from builder.engine.build import BuiltImage, build_image
 from builder.engine.client import info, require_usable
 from builder.errors import LockError, PublishError
+from builder.lockfile import Lock
 from builder.mirrors import Mirrors
 from builder.plan import Action, Plan
 from builder.project import LOCAL, Prepared, known, prepare
@@ -21,6 +23,7 @@ from builder.publish import publish, tag_is_taken
 from builder.recipe import Recipe
 from builder.reference import Digest, ImageReference
 from builder.smoke.contract import ComponentVersion, Contract
+from builder.smoke.promises import PatchPromise
 from builder.smoke.run import SmokeReport, require_passed, run_smoke
 from builder.story import Story
 from builder.workspace import Workspace, write_atomic
@@ -121,6 +124,7 @@ def build(
                 prepared.recipe, prepared.lock, reference=reference, digest=str(served),
                 content_key=prepared.content_key, test_key=prepared.test_key, lock_hash=prepared.lock_hash,
                 fingerprint=prepared.fingerprint, smoke=report.summary(),
+                patches=_patches(prepared.recipe, image),
                 layers=record.owned_layers(blobs, prepared.rendered().owners),
             )  # fmt: skip
             write_atomic(pin, record.dump(table))
@@ -133,6 +137,19 @@ def build(
             ),
         )  # fmt: skip
         return Outcome(plan=planned, image=digest, reference=reference)
+
+
+def _patches(recipe: Recipe, image: BuiltImage) -> list[dict[str, object]]:
+    """Return what the ledger in an image says of the patches of its recipe."""
+    if not recipe.patch:
+        return []
+    (text,) = containers.read_files(image.id, [f"/{patchledger.FILE}"])
+    if text is None:
+        raise LockError(
+            f"{image.id}: has no /{patchledger.FILE}", hint=f"rocm-images build --no-cache {recipe.name}"
+        )
+    found: list[dict[str, object]] = json.loads(text)["patches"]
+    return found
 
 
 def _bring(
@@ -168,8 +185,9 @@ def _build(
     recipe, lock = prepared.recipe, prepared.lock
     said = render.manifest(recipe, lock, content_key=prepared.content_key, fingerprint=prepared.fingerprint)
     laid = context.lay_out(
-        recipe, lock, prepared.rendered(), said, workspace=workspace, below=below, mirrors=mirrors, story=story
-    )
+        recipe, lock, prepared.rendered(), said, prepared.ledger, workspace=workspace, below=below,
+        mirrors=mirrors, story=story,
+    )  # fmt: skip
     contexts = {
         f"base-{stage}": _named_context(base, containerd_store=containerd_store)
         for stage, base in laid.bases.items()
@@ -251,7 +269,11 @@ def _fetch(
 def _smoke(prepared: Prepared, image: BuiltImage, *, workspace: Workspace, story: Story) -> SmokeReport:
     own = workspace.images / prepared.recipe.name / "tests"
     report = run_smoke(
-            image.id, contract(prepared.recipe, fingerprint=prepared.fingerprint, packaged=_packaged(prepared)),
+            image.id,
+            contract(
+                prepared.recipe, fingerprint=prepared.fingerprint, packaged=_packaged(prepared),
+                patches=promises(prepared.recipe, prepared.lock),
+            ),
             results=workspace.dist / prepared.recipe.name, story=story, extra_tests=own if own.is_dir() else None,
         )  # fmt: skip
     require_passed(report)
@@ -265,7 +287,31 @@ def _packaged(prepared: Prepared) -> dict[str, str]:
     return (_packaged(base) if base is not None else {}) | own
 
 
-def contract(recipe: Recipe, *, fingerprint: str, packaged: Mapping[str, str] | None = None) -> Contract:
+def promises(recipe: Recipe, lock: Lock) -> tuple[PatchPromise, ...]:
+    """Return what the smoke tests hold the patches of an image to."""
+    found = []
+    for patch in recipe.patch:
+        probe = patch.shown_by
+        shown = {} if probe is None else {
+            "module": probe.module, "expression": probe.expression, "after": probe.after
+        }  # fmt: skip
+        found.append(
+            PatchPromise(
+                name=patch.name, target=patch.target, kind=patch.kind,
+                optional=patch.hook is not None and patch.hook.optional,
+                sha256=patchledger.patch_hash(recipe, lock, patch), **shown,
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def contract(
+    recipe: Recipe,
+    *,
+    fingerprint: str,
+    packaged: Mapping[str, str] | None = None,
+    patches: tuple[PatchPromise, ...] = (),
+) -> Contract:
     """Return what the smoke tests hold an image of this recipe to.
 
     `packaged` maps the distributions that come from Debian packages to those: Debian adds to their versions.
@@ -285,6 +331,7 @@ def contract(recipe: Recipe, *, fingerprint: str, packaged: Mapping[str, str] | 
         components=components, imports=smoke.imports, absent=smoke.absent, jit=smoke.jit,
         triton_gfx=smoke.triton_gfx or recipe.gfx, hip_gfx=smoke.hip_gfx or recipe.gfx,
         packages={"base.build": recipe.base.build.apt, "base.runtime": recipe.base.runtime.apt}, shm=image.shm,
+        patches=patches,
     )  # fmt: skip
 
 

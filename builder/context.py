@@ -17,7 +17,9 @@ from builder import debian, oci
 from builder.errors import EngineError
 from builder.lockfile import DebianPackage, Lock, canonical
 from builder.mirrors import Mirrors
-from builder.pinned import fetch_source
+from builder.patchcontext import lay_patches, without_patches
+from builder.patched import fetch_patched
+from builder.patchset import unpatched
 from builder.plan import BASE_FORMAT, steps
 from builder.project import step_files
 from builder.recipe import Base, Recipe
@@ -67,6 +69,7 @@ def lay_out(
     lock: Lock,
     rendered: Rendered,
     manifest: Mapping[str, object],
+    ledger: Mapping[str, object],
     *,
     workspace: Workspace,
     below: Mapping[str, str],
@@ -100,6 +103,9 @@ def lay_out(
         debian.link_or_copy(wheels[file.sha256], folder / "wheels" / file.layer / file.file)
     for name in recipe.source:
         _lay_source(recipe, name, lock, folder / "sources" / name, workspace, mirrors, story)
+    for name in {component.source for component in unpatched(recipe) if component.source is not None}:
+        _lay_source(recipe, name, without_patches(lock), folder / "unpatched" / name, workspace, mirrors, story)
+    lay_patches(recipe, lock, folder, ledger, workspace=workspace)
     uses = steps(recipe, lock)
     for step in uses:
         (folder / "tools" / step).mkdir(parents=True)
@@ -122,11 +128,9 @@ def lay_out(
 def _lay_source(
     recipe: Recipe, name: str, lock: Lock, into: Path, workspace: Workspace, mirrors: Mirrors, story: Story
 ) -> None:
-    """Lay out the tree of a source, without git's own files."""
+    """Lay out the tree of a source, with the patches it is locked with, and without git's own files."""
     into.parent.mkdir(parents=True, exist_ok=True)
-    tree = fetch_source(
-        recipe, name, locked=lock.source[name], into=into, workspace=workspace, mirrors=mirrors, story=story
-    )
+    tree = fetch_patched(recipe, name, lock=lock, into=into, workspace=workspace, mirrors=mirrors, story=story)
     if tree.path != into:
         shutil.copytree(tree.path, into, symlinks=True)
     for left in sorted(into.rglob(".git"), reverse=True):

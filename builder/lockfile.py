@@ -16,11 +16,13 @@ from typing import Annotated, Literal
 import tomli
 import tomli_w
 from packaging.utils import canonicalize_name
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from builder import tomlfast
 from builder.errors import LockError
 from builder.grammar import HEX40, HEX40_OR_64, HEX64, Between, Number, only
+from builder.locktables import LockedPatch, LockTable
+from builder.patchset import asked_of, source_patches
 from builder.problems import problems
 from builder.recipe import BUILD_SUFFIX, Base, Component, Recipe, Source, type_tuple
 
@@ -36,17 +38,7 @@ DEFAULT_INDEX = "default"  # how the lock writes the client's own index
 SORTED_JSON = json.JSONEncoder(sort_keys=True).encode
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        alias_generator=lambda name: name.rstrip("_").replace("_", "-"),
-        populate_by_name=True,
-    )
-
-
-class DebianPackage(_Table):
+class DebianPackage(LockTable):
     """One binary package of the bootstrapped base, or of the stages on it."""
 
     name: Annotated[str, Field(description="Name of the binary package.")]
@@ -72,7 +64,7 @@ IndexName = Annotated[
 IndexKind = Annotated[Literal["simple", "flat"], Field(description="Kind of its index.")]
 
 
-class PythonFile(_Table):
+class PythonFile(LockTable):
     """One wheel of the resolved set.
 
     The layer `NAME.build` is what component NAME is built with; it is in no image.
@@ -90,7 +82,7 @@ class PythonFile(_Table):
     index: IndexName = None
 
 
-class LockedSubmodule(_Table):
+class LockedSubmodule(LockTable):
     """A repository inside a git source."""
 
     path: Annotated[str, Field(description="Its path in the tree.")]
@@ -98,7 +90,7 @@ class LockedSubmodule(_Table):
     commit: Annotated[Commit, Field(description="Its commit.")]
 
 
-class LockedSource(_Table):
+class LockedSource(LockTable):
     """The content of a source: a tree, or the file it is unpacked from."""
 
     tree: Annotated[
@@ -114,26 +106,32 @@ class LockedSource(_Table):
     sha256: Annotated[Sha256 | None, Field(description="Hash of the sdist or archive.")] = None
     index_kind: IndexKind = "simple"
     index: IndexName = None
+    patched: Annotated[
+        Annotated[str, Field(pattern=HEX40)] | None,
+        Field(description="git's id of its tree with the patches of the recipe."),
+    ] = None
 
     @property
     def content(self) -> object:
-        """What says which bytes it has, as a value for JSON."""
+        """What says which bytes it has, as a value for JSON; of a patched one, those after its patches."""
+        if self.patched is not None:
+            return {"patched": self.patched}
         if self.commit is not None:
             modules = [[module.path, module.commit] for module in self.submodule]
             return {"commit": self.commit, "tree": self.tree, "submodules": modules}
         return self.tree or self.sha256
 
 
-class LockedBase(_Table):
+class LockedBase(LockTable):
     """What an image that this one is built on had when the lock was made."""
 
     provides: Annotated[Sha256, Field(description="Hash of its packages and distributions, by version.")]
 
 
-class LockedInventory(_Table):
+class LockedInventory(LockTable):
     """What the engine compiles while it serves, in short."""
 
-    sites: Annotated[dict[str, int], Field(description="Call sites per kind.")] = {}
+    sites: Annotated[dict[str, int], Field(description="Call sites per kind.")] = {}  # noqa: RUF012
     headers: Annotated[tuple[str, ...], type_tuple, Field(description="Third-party headers they need.")] = ()
     cuda_headers: Annotated[int, Field(description="How many headers only CUDA builds need.")] = 0
     libraries: Annotated[tuple[str, ...], type_tuple, Field(description="Libraries they are linked with.")] = ()
@@ -141,7 +139,7 @@ class LockedInventory(_Table):
     unparsed: Annotated[tuple[str, ...], type_tuple, Field(description="Files that could not be read.")] = ()
 
 
-class Lock(_Table):
+class Lock(LockTable):
     """Everything a build takes from outside, by content."""
 
     schema_: Annotated[
@@ -160,10 +158,13 @@ class Lock(_Table):
     asked: Annotated[
         dict[str, str], Field(description="What the recipe asked for when it was made, as canonical JSON.")
     ]
-    source: Annotated[dict[str, LockedSource], Field(description="The recipe's sources by name.")] = {}
+    source: Annotated[dict[str, LockedSource], Field(description="The recipe's sources by name.")] = {}  # noqa: RUF012
+    patch: Annotated[
+        tuple[LockedPatch, ...], type_tuple, Field(description="Patches that have files, or change a source.")
+    ] = ()
     base: Annotated[
         dict[str, LockedBase], Field(description="The images of this project that it is built on, by name.")
-    ] = {}
+    ] = {}  # noqa: RUF012 -- pydantic copies it
     inventory: Annotated[
         LockedInventory | None, Field(description="What the engine compiles while it serves.")
     ] = None
@@ -213,6 +214,9 @@ def asked(recipe: Recipe) -> dict[str, str]:
         wanted[f"component.{component.name}"] = _component(component)
     for name, source in recipe.source.items():
         wanted[f"source.{name}"] = _source(source)
+    for patch in recipe.patch:
+        if (part := asked_of(recipe, patch)) is not None:
+            wanted[f"patch.{patch.name}"] = part
     return {key: SORTED_JSON(value) for key, value in sorted(wanted.items())}
 
 
@@ -273,8 +277,12 @@ def dump_lock(lock: Lock) -> str:
             source.setdefault("index", DEFAULT_INDEX)
         if source["index-kind"] == "simple":
             del source["index-kind"]
-    if not table["base"]:
-        del table["base"]
+    for empty in ("base", "patch"):
+        if not table[empty]:
+            del table[empty]
+    for patch in table.get("patch", ()):
+        if not patch["file"]:
+            del patch["file"]
     return (
         "# Written by `rocm-images lock`; do not edit. What the recipe leaves open, by content.\n\n"
         + tomli_w.dumps(table)
@@ -310,10 +318,26 @@ def gaps(recipe: Recipe, lock: Lock) -> tuple[str, ...]:
         if (component.name, str(canonicalize_name(component.wheel or ""))) not in wheels
     ]
     found += [f"source.{name}: no tree" for name in recipe.source if name not in lock.source]
+    found += _patch_gaps(recipe, lock)
     entries = Counter((f"deb.{package.name}", place) for package in lock.deb for place in _places(package))
     entries.update((f"python.{file.project}", _layer_kind(file.layer)) for file in lock.python)
     found += [f"{entry}: more than once" for (entry, _), count in entries.items() if count > 1]
     return tuple(sorted(found))
+
+
+def _patch_gaps(recipe: Recipe, lock: Lock) -> list[str]:
+    """Return which patches the lock has no files of, and which sources it has no tree of with their patches."""
+    held = {patch.name for patch in lock.patch}
+    found = [
+        f"patch.{patch.name}: nothing is locked"
+        for patch in recipe.patch
+        if asked_of(recipe, patch) is not None and patch.name not in held
+    ]
+    for name, source in lock.source.items():
+        wanted = bool(source_patches(recipe, name))
+        if wanted != (source.patched is not None):
+            found.append(f"source.{name}.patched: {'missing' if wanted else 'no patch is for it'}")
+    return found
 
 
 def _places(package: DebianPackage) -> tuple[str, ...]:

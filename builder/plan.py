@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from builder.lockfile import DEPENDENCIES, SORTED_JSON, Lock, canonical
+from builder.patchledger import decided_in_the_build, entry, patch_hash
+from builder.patchset import base_patches, hook_patches, installed_patches, patched_source
 from builder.recipe import BUILD_SUFFIX, Base, Component, Recipe
 from builder.whatchanged import DERIVED, changes
 
@@ -105,6 +107,8 @@ def content_inputs(
         }  # fmt: skip
     for name, source in lock.source.items():
         inputs[f"source.{name}"] = source.content
+    for place, patch in enumerate(recipe.patch):
+        inputs[f"patch.{patch.name}"] = {"place": place, **entry(recipe, lock, patch)}
     for place, component in enumerate(recipe.component):
         inputs[f"component.{component.name}"] = {
             "place": place, **_made_by(component)
@@ -126,7 +130,8 @@ def floats(base: Base, lock: Lock, stage: str) -> bool:
 
 def steps(recipe: Recipe, lock: Lock) -> frozenset[str]:
     """Return the build steps of this program that make an image."""
-    used = {"layout", "make-user" if recipe.base.runtime.recipe is None else "adopt-user"}
+    layout = "layout-edits" if base_patches(recipe) else "layout"
+    used = {layout, "make-user" if recipe.base.runtime.recipe is None else "adopt-user"}
     if lock.deb:
         used.add("install-debs")
     if any(component.build for component in recipe.component):
@@ -135,6 +140,12 @@ def steps(recipe: Recipe, lock: Lock) -> frozenset[str]:
         used.add("build-wheel")
     if lock.python or "build-wheel" in used:
         used.add("install-wheels")
+    if base_patches(recipe) or any(installed_patches(recipe, component) for component in recipe.component):
+        used.add("edit-tree")
+    if hook_patches(recipe):
+        used.add("install-hooks")
+    if decided_in_the_build(recipe):
+        used.add("probe-patches")
     return frozenset(used)
 
 
@@ -157,8 +168,8 @@ def fingerprint(recipe: Recipe, lock: Lock, *, below: str | None = None) -> str:
     """Return the engine fingerprint, 16 hex digits: a cached KV page is valid exactly as long as this stays.
 
     It covers the engine's source and torch, Triton and AITER, by content where they are files of their own and by
-    version where the distribution brings them; not the base, the contract or the documents. Of an image that this
-    one is built on, `below`, its fingerprint, counts as a whole.
+    version where the distribution brings them, all after patches; not the base, the contract or the documents. Of
+    an image that this one is built on, `below`, its fingerprint, counts as a whole.
     """
     packages = {package.name: package.version for package in lock.deb}
     parts: dict[str, object] = {} if below is None else {"base": below}
@@ -178,6 +189,14 @@ def fingerprint(recipe: Recipe, lock: Lock, *, below: str | None = None) -> str:
             parts[component.name] = [component.version, recipe.base.runtime.image]
         else:
             parts[component.name] = packages.get(component.apt or "", component.version)
+        # What is in the tree of a source counts with it.
+        changed = [
+            patch_hash(recipe, lock, patch)
+            for patch in recipe.patch
+            if patch.target == component.name and patched_source(recipe, patch) is None
+        ]
+        if changed:
+            parts[component.name] = {"made": parts[component.name], "patches": changed}
     return hashlib.sha256(canonical(parts)).hexdigest()[:16]
 
 

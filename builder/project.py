@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from builder import lockfile, plan, record, render
+from builder import edits, hooks, lockfile, patchledger, plan, record, render
 from builder.errors import LockError, RecipeError
 from builder.lockfile import DebianPackage, Lock
+from builder.patchfiles import require_unchanged
+from builder.patchset import hook_patches, pins_of, require_made_for
 from builder.plan import Tooling
 from builder.recipe import DebianBase, Recipe, parse_recipe
 from builder.workspace import Workspace
@@ -73,6 +75,12 @@ class Prepared:
         """The name of the image in the engine's store."""
         return f"{LOCAL}/{self.recipe.name}:{self.tag}"
 
+    @property
+    def ledger(self) -> dict[str, object]:
+        """The ledger of its patches, with those of what its runtime stage is built on."""
+        base = self.below.get(self.recipe.base.runtime.recipe or "")
+        return patchledger.ledger(self.recipe, self.lock, below=base.ledger if base is not None else None)
+
     def rendered(self) -> render.Rendered:
         """Return the Dockerfile."""
         base = self.below.get(self.recipe.base.runtime.recipe or "")
@@ -89,7 +97,11 @@ STEPS = {
     "build-wheel": ("build_wheel.py",),
     "install-debs": ("install-debs.sh", "settle.sh"),
     "install-wheels": ("install_wheels.py", "bytecode.py"),
+    "edit-tree": edits.STEP_FILES,
+    "install-hooks": hooks.STEP_FILES,
     "layout": ("layout.sh",),
+    "layout-edits": ("layout-edits.sh", "layout.sh"),
+    "probe-patches": ("probe_patches.py", "probing.py"),
     "make-user": ("make-user.sh", "settle.sh"),
 }
 
@@ -133,7 +145,11 @@ def names(workspace: Workspace) -> tuple[str, ...]:
 
 
 def load_lock(workspace: Workspace, recipe: Recipe) -> tuple[Lock, str]:
-    """Read the lock of a recipe, and its sha256. Raises `LockError` when it is missing or does not fit."""
+    """Read the lock of a recipe, and its sha256.
+
+    Raises `LockError` when it is missing or does not fit the recipe or its patch files, `PatchError` when a series
+    was made for another pin.
+    """
     require_no_circle(workspace, recipe)
     path = workspace.lock(recipe.name)
     file, remedy = workspace.shown(path), f"rocm-images lock {recipe.name}"
@@ -142,8 +158,11 @@ def load_lock(workspace: Workspace, recipe: Recipe) -> tuple[Lock, str]:
     except FileNotFoundError as missing:
         raise LockError(f"{file}: the recipe was never locked", hint=remedy) from missing
     lock = lockfile.parse_lock(text, file=file)
+    trees = {name: source.tree for name, source in lock.source.items()}
+    require_made_for(recipe, pins_of(recipe, trees), file=workspace.shown(workspace.recipe(recipe.name)))
     offered = {name: each.offered for name, each in images_below(workspace, recipe).items()}
     lockfile.require_fit(recipe, lock, file=file, offered=offered)
+    require_unchanged(workspace, recipe, lock)
     return lock, hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -213,6 +232,7 @@ def prepare(workspace: Workspace, name: str) -> Prepared:
     )
     runtime = below.get(recipe.base.runtime.recipe or "")
     _check_user(recipe, runtime.recipe if runtime is not None else None)
+    _check_hooks(recipe, runtime)
     fingerprint = plan.fingerprint(recipe, lock, below=runtime.fingerprint if runtime is not None else None)
     # What this program makes of the inputs is one as well: another Dockerfile is another image.
     rendered = render.render(
@@ -239,6 +259,19 @@ def _check_user(recipe: Recipe, base: Recipe | None) -> None:
         f"{base.image.uid}, this one has {recipe.image.user!r} with uid {recipe.image.uid}",
         hint="use the base's user, or another name with another uid",
     )
+
+
+def _check_hooks(recipe: Recipe, base: Prepared | None) -> None:
+    """Refuse hooks on an image that has some: an interpreter has one registry of them."""
+    own = hook_patches(recipe)
+    while own and base is not None:
+        if there := hook_patches(base.recipe):
+            raise RecipeError(
+                f"images/{recipe.name}/recipe.toml: patch.{own[0].name}.hook: image {base.recipe.name} has hooks "
+                f"already: {', '.join(patch.name for patch in there)}",
+                hint=f"put all of them into images/{base.recipe.name}/recipe.toml, or all of them here",
+            )
+        base = base.below.get(base.recipe.base.runtime.recipe or "")
 
 
 def _tests_hash(workspace: Workspace, name: str) -> str:

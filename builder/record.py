@@ -12,6 +12,7 @@ from typing import Any
 
 from builder.errors import LockError
 from builder.lockfile import Lock
+from builder.patchledger import recorded
 from builder.plan import Known
 from builder.recipe import Recipe
 from builder.render import component_entry
@@ -52,8 +53,12 @@ def pin(
     fingerprint: str,
     layers: Sequence[LayerEntry],
     smoke: Mapping[str, object],
+    patches: Sequence[Mapping[str, object]],
 ) -> dict[str, object]:
-    """Return the record as a table. `smoke` is the report of the tests that ran on exactly this digest."""
+    """Return the record as a table.
+
+    `smoke` is the report of the tests that ran on exactly this digest, `patches` the ledger that is in it.
+    """
     return {
         "schema": SCHEMA,
         "image": recipe.name,
@@ -71,6 +76,7 @@ def pin(
             for stage, base in (("build", recipe.base.build), ("runtime", recipe.base.runtime))
         },
         "components": [component_entry(component, lock) for component in recipe.component],
+        "patches": recorded(recipe, patches),
         "layers": [asdict(layer) for layer in layers],
         "size": sum(layer.size for layer in layers),
         "smoke": dict(smoke),

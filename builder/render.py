@@ -7,13 +7,15 @@ installation on a foreign base has a network, and none clones or resolves anythi
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
+from builder.dockerfile import Mount, environment, exec_form, pairs, run
 from builder.lockfile import Lock
+from builder.patchledger import decided_in_the_build, entry, label
+from builder.patchrender import added_stages, edited_stage, probe_stages
+from builder.patchset import base_patches, hook_patches, installed_patches, unpatched
 from builder.plan import floats, layers
 from builder.recipe import BUILD_SUFFIX, Base, Component, Recipe
 
@@ -28,6 +30,23 @@ _HEADER = """\
 # Rendered by rocm-images from images/{name}; edit the recipe, not this file.
 # The build context holds what the lock names, fetched and verified: debs/, wheels/, sources/, tools/, files/.
 """
+
+
+# The layers that patches add, in order, each with what says whether there is something to add.
+_ADDED = {"edits": base_patches, "hooks": hook_patches}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Way:
+    """One of the ways a source is built: how the stages are called, and where in the context its tree is."""
+
+    stage: str
+    wheel: str
+    trees: str
+
+
+_PATCHED = _Way(stage="component", wheel="wheel", trees="sources")
+_UNPATCHED = _Way(stage="unpatched", wheel="wheel.unpatched", trees="unpatched")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,16 +73,27 @@ def render(
     by_name = {component.name: component for component in recipe.component}
     for layer in _by_need(stacked, by_name):
         component = by_name.get(layer)
-        if component is not None and component.is_python_build:
-            blocks += [_build_stage(component, recipe, lock), _built_wheel_stage(component)]
-        elif component is not None and component.source is not None:
-            blocks.append(_source_stage(component, recipe))
-        else:
-            blocks.append(_wheel_stage(layer))
-    blocks.append(_layout_stage(stacked))
-    blocks.append(_image_stage(recipe, stacked, str(lock.epoch), content_key, fingerprint, below))
+        if component is None or component.source is None:
+            blocks += _wheel_stages(
+                layer, edited=component is not None and bool(installed_patches(recipe, component))
+            )
+            continue
+        ways = [_PATCHED, _UNPATCHED] if component in unpatched(recipe) else [_PATCHED]
+        for way in ways:
+            if component.is_python_build:
+                blocks += [_build_stage(component, recipe, lock, way), _built_wheel_stage(component, way)]
+            else:
+                blocks.append(_source_stage(component, recipe, way))
+    blocks += added_stages(recipe, LAYER_TIME)
+    blocks.append(_layout_stage(recipe, stacked))
+    served = served_environment(recipe, fingerprint=fingerprint)
+    proven = decided_in_the_build(recipe)
+    blocks += probe_stages(recipe, stacked, served, LAYER_TIME) if proven else []
+    added = [name for name, patches in _ADDED.items() if patches(recipe)]
+    proof = ["patches"] if proven else []
+    blocks.append(_image_stage(recipe, lock, [*stacked, *added], proof, content_key, fingerprint, below))
     owners = (["packages"] if _adds_packages(recipe.base.runtime, lock, "runtime") else []) + ["user", "workdir"]
-    return Rendered(dockerfile="\n".join(blocks), owners=(*owners, *stacked, "manifest"))
+    return Rendered(dockerfile="\n".join(blocks), owners=(*owners, *stacked, *added, "manifest", *proof))
 
 
 def _by_need(stacked: Iterable[str], by_name: Mapping[str, Component]) -> tuple[str, ...]:
@@ -96,10 +126,10 @@ def _base_stage(name: str, context: str, base: Base, lock: Lock, stage: str, *, 
     if base.debian is None:  # may end as another user
         lines += ["# hadolint ignore=DL3002", "USER 0:0"]
     if env and base.env:
-        lines.append(_env(base.env))
+        lines.append(environment(base.env))
     if _locked_packages(base, lock, stage):
         mounts = (("debs/" + stage, "/mnt"), ("tools/install-debs", "/media"))
-        lines.append(_run(mounts, "sh", "/media/install-debs.sh", str(lock.epoch)))
+        lines.append(run(mounts, "sh", "/media/install-debs.sh", str(lock.epoch)))
     elif floats(base, lock, stage):
         lines.append(_floating_packages(base))
     return "\n".join(lines) + "\n"
@@ -123,44 +153,39 @@ def _floating_packages(base: Base) -> str:
     )
 
 
-def _wheel_stage(layer: str) -> str:
+def _wheel_stages(layer: str, *, edited: bool) -> list[str]:
     mounts = ((f"wheels/{layer}", "/mnt"), ("tools/install-wheels", "/media"))
-    return (
-        f"FROM build AS component-{layer}\n"
-        + _run(mounts, "python3", "/media/install_wheels.py", LAYER_TIME)
-        + "\n"
-    )
+    step = run(mounts, "python3", "/media/install_wheels.py", LAYER_TIME)
+    installed = f"FROM build AS {'installed' if edited else 'component'}-{layer}\n{step}\n"
+    return [installed, edited_stage(layer, LAYER_TIME)] if edited else [installed]
 
 
-def _source_stage(component: Component, recipe: Recipe) -> str:
-    mounts = ((f"sources/{component.source}", "/mnt"), ("tools/build-source", "/media"))
+def _source_stage(component: Component, recipe: Recipe, way: _Way) -> str:
+    mounts = ((f"{way.trees}/{component.source}", "/mnt"), ("tools/build-source", "/media"))
     commands = [_command(command, component, recipe) for command in component.build]
-    step = _run(mounts, *_build_env(component, recipe), "sh", "/media/build-source.sh", LAYER_TIME, *commands)
-    return "\n".join([f"FROM build AS component-{component.name}", *_needed(component, recipe), step]) + "\n"
+    step = run(mounts, *_build_env(component, recipe), "sh", "/media/build-source.sh", LAYER_TIME, *commands)
+    return "\n".join([f"FROM build AS {way.stage}-{component.name}", *_needed(component, recipe), step]) + "\n"
 
 
-def _build_stage(component: Component, recipe: Recipe, lock: Lock) -> str:
+def _build_stage(component: Component, recipe: Recipe, lock: Lock, way: _Way) -> str:
     """Build a wheel, with what only this build needs."""
-    mounts = [(f"sources/{component.source}", "/mnt"), ("tools/build-wheel", "/media")]
+    mounts = [(f"{way.trees}/{component.source}", "/mnt"), ("tools/build-wheel", "/media")]
     layer = component.name + BUILD_SUFFIX
     if lock.wheels(layer):
         mounts.append((f"wheels/{layer}", "/srv"))
-    step = _run(
+    step = run(
         mounts, *_build_env(component, recipe), "python3", "/media/build_wheel.py", LAYER_TIME, component.name,
         component.version, component.subdirectory or ".",
     )  # fmt: skip
-    return "\n".join([f"FROM build AS wheel-{component.name}", *_needed(component, recipe), step]) + "\n"
+    return "\n".join([f"FROM build AS {way.wheel}-{component.name}", *_needed(component, recipe), step]) + "\n"
 
 
-def _built_wheel_stage(component: Component) -> str:
-    lines = [
-        f"FROM build AS component-{component.name}",
-        "RUN --network=none \\",
-        f"  --mount=type=bind,from=wheel-{component.name},source=/out,target=/mnt \\",
-        "  --mount=type=bind,source=tools/install-wheels,target=/media \\",
-        f"  {_exec('python3', '/media/install_wheels.py', LAYER_TIME)}",
-    ]
-    return "\n".join(lines) + "\n"
+def _built_wheel_stage(component: Component, way: _Way) -> str:
+    mounts: tuple[Mount, ...] = (
+        (f"{way.wheel}-{component.name}", "/out", "/mnt"), ("tools/install-wheels", "/media"),
+    )  # fmt: skip
+    step = run(mounts, "python3", "/media/install_wheels.py", LAYER_TIME)
+    return f"FROM build AS {way.stage}-{component.name}\n{step}\n"
 
 
 def _needed(component: Component, recipe: Recipe) -> list[str]:
@@ -179,26 +204,31 @@ def _command(command: str, component: Component, recipe: Recipe) -> str:
     return command.replace("{destdir}", "/out").replace("{offload-arch}", flags)
 
 
-def _layout_stage(stacked: Iterable[str]) -> str:
-    stacked = tuple(stacked)
-    lines = [
-        "FROM build AS layout",
-        "RUN --network=none \\",
-        "  --mount=type=bind,source=tools/layout,target=/srv \\",
-        "  --mount=type=bind,source=files,target=/opt \\",
-    ]
-    lines.append("  --mount=type=bind,from=runtime-packages,target=/media \\")
-    lines += [
-        f"  --mount=type=bind,from=component-{layer},source=/out,target=/mnt/{layer} \\" for layer in stacked
-    ]
-    lines.append(f"  {_exec('sh', '/srv/layout.sh', LAYER_TIME, *stacked)}")
-    return "\n".join(lines) + "\n"
+def _layout_stage(recipe: Recipe, stacked: Iterable[str]) -> str:
+    mounts: list[Mount] = [("files", "/opt"), ("runtime-packages", "", "/media")]
+    mounts += [(f"component-{layer}", "/out", f"/mnt/{layer}") for layer in stacked]
+    owners = tuple(stacked)
+    if hook_patches(recipe):
+        mounts.append(("hooks", "/out", "/mnt/hooks"))
+        owners += ("hooks",)
+    step = "layout"
+    if base_patches(recipe):
+        mounts.append(("edits", "/out", "/mnt/edits"))
+        step = "layout-edits"
+    text = run([(f"tools/{step}", "/srv"), *mounts], "sh", f"/srv/{step}.sh", LAYER_TIME, *owners)
+    return f"FROM build AS layout\n{text}\n"
+
+
+def _stage_of(layer: str) -> str:
+    own = {"edits": "edits", "hooks": "hooks", "layout": "layout", "patches": "probes"}
+    return own.get(layer, f"component-{layer}")
 
 
 def _image_stage(
     recipe: Recipe,
+    lock: Lock,
     stacked: Iterable[str],
-    epoch: str,
+    proof: Iterable[str],
     content_key: str,
     fingerprint: str,
     below: Recipe | None,
@@ -206,13 +236,11 @@ def _image_stage(
     image = recipe.image
     env = served_environment(recipe, fingerprint=fingerprint)
     step = "make-user" if below is None else "adopt-user"
-    user = ("sh", f"/media/{step}.sh", epoch, image.user, str(image.uid), env["HOME"], image.workdir)
-    lines = ["FROM runtime-packages", _run(((f"tools/{step}", "/media"),), *user, *image.writable)]
+    user = ("sh", f"/media/{step}.sh", str(lock.epoch), image.user, str(image.uid), env["HOME"], image.workdir)
+    lines = ["FROM runtime-packages", run(((f"tools/{step}", "/media"),), *user, *image.writable)]
     lines.append(f"WORKDIR {image.workdir}")
-    stacked = tuple(stacked)
-    lines += [f"COPY --link --from=component-{layer} /out/ /" for layer in stacked]
-    lines.append("COPY --link --from=layout /out/ /")
-    lines.append(_env(env))
+    lines += [f"COPY --link --from={_stage_of(layer)} /out/ /" for layer in (*stacked, "layout", *proof)]
+    lines.append(environment(env))
     labels = {
         "org.opencontainers.image.title": recipe.name,
         "org.opencontainers.image.version": recipe.version,
@@ -225,14 +253,16 @@ def _image_stage(
         f"{LABEL}.groups": ",".join(image.groups),
         f"{LABEL}.shm": image.shm or "",
     }
-    lines.append(_pairs("LABEL", {key: value for key, value in labels.items() if value or below}))
+    if recipe.patch:
+        labels[f"{LABEL}.patches"] = label(recipe, lock)
+    lines.append(pairs("LABEL", {key: value for key, value in labels.items() if value or below}))
     lines += [f"EXPOSE {port}" for port in image.expose]
     # So that a read-only container has them writable even where nobody mounts anything.
-    lines += [f"VOLUME {_exec(*image.writable)}"] if image.writable else []
+    lines += [f"VOLUME {exec_form(*image.writable)}"] if image.writable else []
     lines.append(f"USER {image.uid}:{image.uid}")
     if image.entrypoint or recipe.base.runtime.debian is None:  # another base may have one of its own
-        lines.append(f"ENTRYPOINT {_exec(*image.entrypoint)}")
-    lines.append(f"CMD {_exec(*(image.cmd or ('/bin/sh',)))}")
+        lines.append(f"ENTRYPOINT {exec_form(*image.entrypoint)}")
+    lines.append(f"CMD {exec_form(*(image.cmd or ('/bin/sh',)))}")
     return "\n".join(lines) + "\n"
 
 
@@ -262,6 +292,7 @@ def manifest(recipe: Recipe, lock: Lock, *, content_key: str, fingerprint: str) 
             for file in lock.served
         },
         "packages": {p.name: p.version for p in lock.deb if p.stage != "build"},
+        **({"patches": [entry(recipe, lock, patch) for patch in recipe.patch]} if recipe.patch else {}),
         "contract": recipe.image.model_dump(by_alias=True, mode="json")
         | {"env": served_environment(recipe, fingerprint=fingerprint)},
     }
@@ -277,7 +308,10 @@ def component_entry(component: Component, lock: Lock) -> dict[str, object]:
             entry |= {"index": component.index.url} if component.index is not None else {}
         case "source":
             source = lock.source[component.source or ""]
-            facts = {"tree": source.tree, "commit": source.commit, "file": source.file, "sha256": source.sha256}
+            facts = {
+                "tree": source.tree, "commit": source.commit, "file": source.file, "sha256": source.sha256,
+                "patched": source.patched,
+            }  # fmt: skip
             entry |= {"source": component.source} | {key: value for key, value in facts.items() if value}
         case "apt":
             package = next((package for package in lock.deb if package.name == component.apt), None)
@@ -287,43 +321,3 @@ def component_entry(component: Component, lock: Lock) -> dict[str, object]:
         case _:
             assert_never(component.kind)
     return entry
-
-
-def _run(mounts: Iterable[tuple[str, str]], *argv: str) -> str:
-    lines = ["RUN --network=none \\"]
-    lines += [f"  --mount=type=bind,source={source},target={target} \\" for source, target in mounts]
-    return "\n".join([*lines, f"  {_exec(*argv)}"])
-
-
-def _exec(*argv: str) -> str:
-    return json.dumps(list(argv), ensure_ascii=False)
-
-
-def _env(env: Mapping[str, str]) -> str:
-    """Return an ENV instruction, and why hadolint need not look at it.
-
-    DL3044 does not see that dollar signs are escaped, DL3064 guesses at secrets, with which recipes are refused.
-    """
-    return "# hadolint ignore=DL3044,DL3064\n" + _pairs("ENV", env)
-
-
-def _pairs(instruction: str, pairs: Mapping[str, str]) -> str:
-    words = [f"{name}={_quoted(value)}" for name, value in sorted(pairs.items())]
-    return f"{instruction} " + " \\\n  ".join(words)
-
-
-def _quoted(value: str) -> str:
-    """Quote a value for ENV and LABEL, where a dollar sign would be expanded and a backslash would escape.
-
-    Backslashes before a quote stand outside of the quotes: BuildKit reads them alike, hadolint only there.
-    """
-    parts = re.split(r'(\\+)(?="|\Z)', value)
-    return f'"{"".join(_escaped(part) if place % 2 == 0 else _outside(part) for place, part in enumerate(parts))}"'
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
-
-
-def _outside(backslashes: str) -> str:
-    return f'"{backslashes * 2}"'

@@ -15,6 +15,8 @@ from builder.errors import LockError, RecipeError
 from builder.knownbases import glibc
 from builder.lockfile import DEPENDENCIES, SCHEMA, DebianPackage, Lock, LockedBase, PythonFile
 from builder.mirrors import Mirrors
+from builder.patched import patch_trees
+from builder.patchset import pins_of, require_made_for, series_sources
 from builder.pinned import PinnedTree, fetch_source
 from builder.project import Below
 from builder.recipe import BUILD_SUFFIX, Component, DebianBase, Recipe
@@ -34,13 +36,16 @@ def make_lock(
     story: Story,
     old: Lock | None = None,
     update: str | None = None,
+    strict: bool = False,
 ) -> Lock:
-    """Resolve everything a recipe leaves open, and write nothing.
+    """Resolve everything a recipe leaves open, apply its patches, and write nothing.
 
     With `update`, the name of a component or source or 'debian', only that is resolved anew, and everything else
-    stays as `old` has it. Raises `LockError` for a pin that does not hold, `RecipeError` for one that cannot.
+    stays as `old` has it. Raises `LockError` for a pin that does not hold, `RecipeError` for one that cannot,
+    `PatchError` for patches that do not apply, and with `strict` for those that are redundant.
     """
     where = f"images/{recipe.name}/recipe.toml"
+    require_made_for(recipe, pins_of(recipe, {}), file=where)
     below = project.images_below(workspace, recipe)
     scope = scope_of(recipe, old, update)
     packages, epoch = _debian(recipe, below, scope, mirrors, story, where=where)
@@ -54,8 +59,11 @@ def make_lock(
                 mirrors=mirrors, story=story,
             )
             for name in sorted(recipe.source)
-            if not scope.keeps_python or name in scope.sources
+            if not scope.keeps_python or name in scope.sources | series_sources(recipe, scope.sources)
         }  # fmt: skip
+        trees, patches = patch_trees(
+            recipe, trees, scope, place=Path(place), workspace=workspace, epoch=epoch, story=story, strict=strict
+        )
         sources = {
             name: locked
             for name in recipe.source
@@ -72,6 +80,7 @@ def make_lock(
         epoch=epoch,
         asked=dict(scope.asked),
         source=sources,
+        patch=patches,
         base=_bases(scope, below),
         deb=packages,
         python=python,

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from builder import record
 from builder.lockfile import Lock
+from builder.patchtables import KINDS
 from builder.recipe import Recipe
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
@@ -64,6 +65,21 @@ def pin_schema() -> dict[str, Any]:
                         "properties": {"name": _TEXT, "version": _TEXT},
                     }},
                     "What it is made of: name, version, and the file or tree by hash.",
+                ),
+                "patches": (
+                    {"type": "array", "items": {
+                        "type": "object",
+                        "required": [
+                            "name", "target", "kind", "state", "sha256", "files", "probe", "reason", "upstream",
+                            "drop-when",
+                        ],
+                        "properties": {
+                            "name": _TEXT, "target": _TEXT, "kind": {"enum": list(KINDS)},
+                            "state": _TEXT, "sha256": _hex(64),
+                            "reason": _TEXT, "upstream": _TEXT, "drop-when": _TEXT, "acknowledge-redundant": _TEXT,
+                        },
+                    }},
+                    "What is changed in its components: each with its state, and the values of its probe.",
                 ),
                 "layers": (
                     {"type": "array", "items": _table({

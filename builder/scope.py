@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from builder import lockfile
 from builder.errors import LockError, RecipeError
 from builder.lockfile import Lock, LockedSource, asked
+from builder.patchset import patched_source
 from builder.recipe import Component, Recipe
 
 DEBIAN = "debian"  # what `--update` calls the Debian packages
@@ -22,13 +23,15 @@ DEBIAN = "debian"  # what `--update` calls the Debian packages
 class Scope:
     """What is resolved anew: everything where `old` is None, else Debian's packages, or some names.
 
-    `components` are only those that the Python set depends on. `asked` is what the new lock was made for.
+    `components` are only those that the Python set depends on, `patches` those whose files are read, or that are
+    applied, anew. `asked` is what the new lock was made for.
     """
 
     old: Lock | None
     debian: bool
     components: frozenset[str]
     sources: frozenset[str]
+    patches: frozenset[str]
     asked: Mapping[str, str]
 
     @property
@@ -47,7 +50,7 @@ def scope_of(recipe: Recipe, old: Lock | None, update: str | None) -> Scope:
     if update is None:
         return Scope(
             old=None, debian=True, components=frozenset(by_name), sources=frozenset(recipe.source),
-            asked=asked(recipe),
+            patches=frozenset(patch.name for patch in recipe.patch), asked=asked(recipe),
         )  # fmt: skip
     known = {*by_name, *recipe.source, DEBIAN}
     if update not in known:
@@ -61,6 +64,8 @@ def scope_of(recipe: Recipe, old: Lock | None, update: str | None) -> Scope:
     if component is not None and component.apt is not None and update not in recipe.source:
         raise RecipeError(f"--update: {update} comes with the Debian packages", hint=f"{remedy} --update {DEBIAN}")
     sources = {name for name in (update, component.source if component else None) if name in recipe.source}
+    sources |= _patched_from(recipe, sources)
+    patches = {p.name for p in recipe.patch if p.target == update or patched_source(recipe, p) in sources}
     components = {c.name for c in recipe.component if c.source in sources} | ({update} & by_name.keys())
     python = frozenset(name for name in components if _asks_python(by_name[name]))
     if update == DEBIAN:
@@ -68,12 +73,29 @@ def scope_of(recipe: Recipe, old: Lock | None, update: str | None) -> Scope:
         keys |= {f"component.{c.name}" for c in recipe.component if c.apt is not None}
     else:
         keys = {f"source.{name}" for name in sources} | {f"component.{name}" for name in components}
+        keys |= {f"patch.{name}" for name in patches} | _patches_that_were(old, sources, update)
     if python:
         _require_same_python(recipe, old, update, keys)
     return Scope(
         old=old, debian=update == DEBIAN, sources=frozenset(sources), components=python,
-        asked=_asked(recipe, old, keys),
+        patches=frozenset(patches), asked=_asked(recipe, old, keys),
     )  # fmt: skip
+
+
+def _patched_from(recipe: Recipe, sources: set[str]) -> set[str]:
+    """Return the sources that get patches out of some others."""
+    found = {
+        patched_source(recipe, p) for p in recipe.patch if p.series is not None and p.series.source in sources
+    }
+    return {name for name in found if name is not None}
+
+
+def _patches_that_were(old: Lock, sources: set[str], target: str) -> set[str]:
+    """Return the keys of the patches that a lock was made with for some sources, or for a component."""
+    tables = {key: json.loads(value) for key, value in old.asked.items() if key.startswith("patch.")}
+    return {
+        key for key, table in tables.items() if table.get("source") in sources or table.get("target") == target
+    }
 
 
 def _asks_python(component: Component) -> bool:
@@ -82,9 +104,11 @@ def _asks_python(component: Component) -> bool:
 
 
 def _asks_python_by(key: str, value: str) -> bool:
-    """Whether the Python set depends on what a lock was asked for."""
+    """Whether the Python set depends on what a lock was asked for; a patch may change what its source needs."""
     if key in ("python", "forbid"):
         return True
+    if key.startswith("patch."):
+        return "source" in json.loads(value)
     table = json.loads(value) if key.startswith("component.") else {}
     return not {"wheel", "python", "requires"}.isdisjoint(table)
 

@@ -14,13 +14,16 @@ from python_on_whales import DockerClient
 from python_on_whales.exceptions import DockerException
 
 from builder import process
-from builder.errors import BuildError, EngineError
+from builder.errors import BuildError, EngineError, PatchError
 from builder.reference import Digest
 from builder.story import Story
 
 _STEP = re.compile(r"#(\d+) (\[[^]]+\] .*|exporting .*|DONE .*|CACHED|ERROR.*)")
 _OUTPUT = re.compile(r"#(\d+) [0-9.]+ (.*)")
 _KEPT_LINES = 25
+# What steps about patches say and end with: builder/inside/{edit_tree,probe_patches}.py.
+_PATCH_SAID = re.compile(r"patch [a-z0-9]+(?:[._-][a-z0-9]+)*: .+")
+_PATCH_FAILED = re.compile(r"did not complete successfully: exit code: 4\b")
 _ZSTD_LEVEL = "3"
 
 
@@ -50,7 +53,7 @@ def build_image(
     `contexts` are named contexts as buildx writes them, `epoch` the time (seconds since 1970) written into the
     image. `secrets` are files by id that steps may mount and no layer keeps. Everything BuildKit says goes to the
     file `log`, the stages through `story`. Raises `BuildError` with the lines of the step that failed,
-    `EngineError` when the engine cannot build at all.
+    `PatchError` where that step says which patches failed, `EngineError` when the engine cannot build at all.
     """
     # Only the containerd store keeps a layer as it was compressed; the older one compresses again on every push.
     compressed = {"compression": "zstd", "compression-level": _ZSTD_LEVEL, "oci-mediatypes": "true"}
@@ -89,6 +92,7 @@ class _Steps:
         self._names: dict[str, str] = {}
         self._said: dict[str, list[str]] = {}
         self._failed: str | None = None
+        self._why = ""
 
     def hear(self, line: str) -> None:
         """Take in one line of the progress."""
@@ -101,7 +105,8 @@ class _Steps:
                 if self._worth_telling(number):
                     self._story.note(f"{self._names[number]} unchanged, from the cache")
             elif what.startswith("ERROR"):
-                self._failed = number if "canceled" not in what else self._failed
+                if "canceled" not in what:
+                    self._failed, self._why = number, what
             elif number not in self._names:
                 self._names[number] = _short(what)
                 if self._worth_telling(number):
@@ -113,7 +118,7 @@ class _Steps:
         name = self._names.get(number, "")
         return bool(name) and not name.startswith("[internal]")
 
-    def failure(self, stderr: str, log: Path) -> BuildError | EngineError:
+    def failure(self, stderr: str, log: Path) -> BuildError | EngineError | PatchError:
         """Return what went wrong: the failed step with its last words, or why BuildKit did not even start one."""
         if self._failed is None:
             lines = [line for line in stderr.splitlines() if line.strip()]
@@ -121,6 +126,12 @@ class _Steps:
             return EngineError("the engine could not build", details=tail, hint=f"the whole log is in {log}")
         name = self._names.get(self._failed, "a step")
         said = self._said.get(self._failed, [])
+        patches = [line for line in said if _PATCH_SAID.fullmatch(line)]
+        if patches and _PATCH_FAILED.search(self._why):
+            return PatchError(
+                "\n".join(patches), hint=f"the build stopped in {name}; the whole log is in {log}",
+                details=tuple(line for line in said if line not in patches)[-_KEPT_LINES:],
+            )  # fmt: skip
         return BuildError(
             f"the build failed in {name}",
             details=tuple(said[-_KEPT_LINES:]),

@@ -106,7 +106,10 @@ def test_a_lock_with_the_marks_of_a_merge_is_refused() -> None:
         (lambda table: table.update(epoch=-1), ("epoch: expected an integer from 0 to 253402300799, got -1",)),
         (
             lambda table: table.update(extra=1),
-            ("extra: unknown key; known: asked, base, deb, epoch, image, inventory, python, schema, source",),
+            (
+                "extra: unknown key; known: asked, base, deb, epoch, image, inventory, patch, python, schema, "
+                "source",
+            ),
         ),
         (
             lambda table: table["deb"][0].update(sha256="ab"),

@@ -33,7 +33,7 @@ def record(**changed: Any) -> dict[str, object]:
     given = {
         "reference": f"127.0.0.1:5000/x/probe:1-abc@{DIGEST}", "digest": DIGEST, "content_key": "c" * 64,
         "test_key": "7" * 64, "lock_hash": "1" * 64, "fingerprint": "f" * 16, "layers": layers,
-        "smoke": SMOKE,
+        "smoke": SMOKE, "patches": [],
     }  # fmt: skip
     return pin(recipe, lock, **{**given, **changed})
 
