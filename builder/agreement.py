@@ -16,13 +16,13 @@ from packaging.version import InvalidVersion, Version
 from builder.grammar import check_writable, placeholder, shown
 from builder.patchagreement import patch_disagreements
 from builder.problems import Problem, key_path, nearest, quoted_key
+from builder.smokeagreement import smoke_disagreements
 from builder.view import View
 
 _PYTHON_OF_SUITE = {"bullseye": "3.9", "bookworm": "3.11", "trixie": "3.13"}
 # Set by the container engine or by a shell, whatever the image says.
 _SET_BY_OTHERS = ("HOSTNAME", "OLDPWD", "PWD", "SHLVL", "_")
 _SECRET = ("_TOKEN", "_SECRET", "_PASSWORD", "_PASSPHRASE", "_API_KEY", "_ACCESS_KEY", "_PRIVATE_KEY")
-_TRITON = ("triton", "triton-rocm", "pytorch-triton-rocm")
 _KINDS = ("wheel", "source", "apt", "base")
 _SOURCE_KINDS = {
     "path": (), "git": ("commit", "tag", "branch", "submodules"), "sdist": ("version", "index"),
@@ -45,7 +45,7 @@ def disagreements(table: Mapping[str, object], name: str | None) -> Iterator[Pro
     yield from _components(recipe)
     yield from patch_disagreements(recipe)
     yield from _served(recipe.table("image"))
-    yield from _smoke(recipe)
+    yield from smoke_disagreements(recipe)
 
 
 def _bases(recipe: View) -> Iterator[Problem]:
@@ -261,25 +261,3 @@ def _variable(key: str, value: str, where: str) -> Iterator[Problem]:
             yield Problem(
                 where, f"expected absolute paths joined by ':', '/usr/bin' among them, got {shown(value)}"
             )
-
-
-def _smoke(recipe: View) -> Iterator[Problem]:
-    smoke, runtime = recipe.table("smoke"), recipe.table("base").table("runtime")
-    called = [name for component in recipe.tables("component") if (name := component.text("name")) is not None]
-    for text in smoke.texts("contracts"):
-        for name in text.split(" -> "):
-            if name not in called:
-                yield Problem("smoke.contracts", f"no component is called {shown(name)}{nearest(name, called)}")
-    tried = smoke.texts("jit")
-    for key, probe in (("triton-gfx", "triton"), ("hip-gfx", "hipcc")):
-        if key in smoke and probe not in tried:
-            yield Problem(f"smoke.{key}", f"expected {probe!r} in smoke.jit beside it")
-    if "debian" not in runtime:
-        return  # a published base may bring what no component names
-    components = recipe.tables("component")
-    have = {canonicalize_name(text) for c in components for text in (c.text("name"), c.text("wheel")) if text}
-    for probe, wanted in (("triton", _TRITON), ("sglang-hash", ("sglang",))):
-        if probe in tried and have.isdisjoint(wanted):
-            yield Problem("smoke.jit", f"{probe!r} needs a component called {wanted[0]!r}")
-    if "hipcc" in tried and "hipcc" not in runtime.texts("apt"):
-        yield Problem("smoke.jit", "'hipcc' needs the package 'hipcc' in base.runtime.apt")

@@ -25,6 +25,7 @@ WORDS_OF_PATTERN = {HEX64: "64 hex digits", HEX40: "40 hex digits", HEX40_OR_64:
 _LONGEST_SHOWN = 160
 _WORD = "[a-z0-9]+(?:[._-][a-z0-9]+)*"
 _NORMAL = "[a-z0-9]+(?:-[a-z0-9]+)*"
+_MODULE = r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*"
 
 # Control characters, line separators, and characters that are not seen or turn the direction of what is.
 _UNSEEN = "\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff"
@@ -282,9 +283,7 @@ DistributionPattern = Annotated[
         "the normal name of a distribution: lower case, with '-' between words, '*' for any text",
     ),
 ]
-Module = Annotated[
-    str, Form(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*", "the name of a Python module, such as 'a.b'")
-]
+Module = Annotated[str, Form(_MODULE, "the name of a Python module, such as 'a.b'")]
 AbsolutePath = Annotated[str, _path]
 Device = Annotated[str, Form(f"/dev{_below}", "the path of a device below '/dev', such as '/dev/kfd'")]
 WritablePath = Annotated[str, _path, _checked(_writable)]
@@ -343,10 +342,21 @@ TreePaths = Annotated[tuple[TreePath, ...], BeforeValidator(_tuple), Distinct()]
 Contract = Annotated[
     str, Form(f"{_WORD} -> {_WORD}", "two components, 'IMPORTER -> PROVIDER', such as 'vllm -> aiter'", 160)
 ]
+Loader = Annotated[
+    str,
+    _short_line,
+    Form(
+        rf"{_MODULE}:[^{_UNSEEN}\\s][^{_UNSEEN}]*",
+        "a module and an expression in it, such as 'aiter.ops.norm:module.load()'",
+    ),
+]
 Size = Annotated[str, Form(r"[1-9][0-9]*[kmg]", "a size such as '512m' or '8g'")]
 
 Lines = Annotated[tuple[Line, ...], type_tuple]
 Names = Annotated[tuple[Name, ...], type_tuple, Distinct()]
+EnvNames = Annotated[tuple[EnvName, ...], type_tuple, Distinct()]
+Loaders = Annotated[tuple[Loader, ...], type_tuple, Distinct()]
+AbsolutePaths = Annotated[tuple[AbsolutePath, ...], type_tuple, Distinct()]
 AptPackages = Annotated[tuple[AptPackage, ...], type_tuple, Distinct()]
 Targets = Annotated[tuple[Target, ...], type_tuple, Distinct()]
 SomeTargets = Annotated[tuple[Target, ...], type_tuple, Distinct(least=1)]

@@ -18,6 +18,7 @@ from builder.errors import PatchError, RecipeError
 from builder.grammar import PLACEHOLDERS, Name, Sha256, type_tuple
 from builder.patchtables import Patch, leaving
 from builder.problems import Problem, problems
+from builder.smoketables import Smoke
 from builder.tables import Table, exactly_one
 
 __all__ = [
@@ -239,30 +240,6 @@ class Image(Table):
     groups: Annotated[grammar.Names, Field(description="Groups of the host its user needs, as a label.")] = ()
     shm: Annotated[
         grammar.Size | None, Field(description="Size of /dev/shm the engine needs, for example '8g'.")
-    ] = None
-
-
-class Smoke(Table):
-    """What the smoke tests of the cpu tier try in the finished image."""
-
-    imports: Annotated[grammar.Modules, Field(description="Python modules that must import.")] = ()
-    absent: Annotated[grammar.Distributions, Field(description="Distributions that must not be there.")] = ()
-    jit: Annotated[
-        tuple[Literal["sglang-hash", "triton", "hipcc"], ...],
-        type_tuple,
-        grammar.Distinct(),
-        Field(description="What compiles at run time and must do so from a cold cache."),
-    ] = ()
-    triton_gfx: Annotated[
-        grammar.Targets, Field(description="Targets of the Triton probe; default: the recipe's gfx.")
-    ] = ()
-    hip_gfx: Annotated[
-        grammar.Targets, Field(description="Targets of the hipcc probe; default: the recipe's gfx.")
-    ] = ()
-    contracts: Annotated[
-        tuple[grammar.Contract, ...] | None,
-        type_tuple,
-        Field(description="Which component imports from which; default: the engine from an AITER beside it."),
     ] = None
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from builder.patchtables import Edit, Hook, Overlay, Patch, Probe, Series
 from builder.recipe import Base, Component, DebianBase, Image, Override, Recipe, Smoke, Source, Table
+from builder.smoketables import SmokeEnv
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "recipe.md"
 TABLES_OF_THEIR_OWN = {"base", "source", "component", "patch", "override", "image", "smoke"}
@@ -45,7 +46,7 @@ def keys(model: type[Table]) -> list[str]:
         ),
         ("`[[override]]`", keys(Override)),
         ("`[image]`", keys(Image)),
-        ("`[smoke]`", keys(Smoke)),
+        ("`[smoke]`", keys(Smoke) + [f"env.{key}" for key in keys(SmokeEnv)]),
     ],
 )
 def test_a_section_names_exactly_the_keys_of_its_table(heading: str, expected: list[str]) -> None:
