@@ -6,7 +6,7 @@ those: `contract`, `host` (testinfra, in a shared container), `fresh_host` (a co
 
 from __future__ import annotations
 
-import shlex
+import json
 import signal
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -19,16 +19,19 @@ import testinfra  # type: ignore[import-untyped]
 import testinfra.host  # type: ignore[import-untyped]
 
 from builder.engine import containers
-from builder.smoke import probes
 from builder.smoke.contract import Contract
-from builder.smoke.findings import Finding, Unfit, diagnosed
-from builder.smoke.recorder import FIGURES, Recorder, annotate
+from builder.smoke.findings import unfit
+from builder.smoke.probing import Ahead, Card, Probe, Probing
+from builder.smoke.recorder import FIGURES, NOT_RUN, SECONDS, Recorder, annotate
 
-Probe = Callable[..., dict[str, Any]]
-_PROBE_SECONDS = 240.0
-_LIFETIME_SECONDS = 1200
+__all__ = ["Probe"]  # the suite's own tests take it from here
+
+# A test may wait for probes that were asked for before its own.
+_TEST_SECONDS = 900.0
 _CONTRACT = pytest.StashKey[Contract]()
-_RECORDER = pytest.StashKey[Recorder]()
+_PROBING = pytest.StashKey[Probing]()
+_AHEAD = pytest.StashKey[Ahead]()
+_NEED_PYTHON = frozenset({"probe", "probe_in", "probed", "shared_probe"})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,6 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--contract", required=True, help="JSON file with the image's contract.")
     group.addoption("--run-id", required=True, help="Label of every container that is started.")
     group.addoption("--record", required=True, help="JSON file to write the outcome to.")
+    group.addoption("--card", help="How the host's GPU is handed to containers, as JSON.")
+    group.addoption("--no-card", default="no GPU was handed to the tests", help="Why no GPU is used.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,9 +50,15 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
     text = Path(str(config.getoption("contract"))).read_text(encoding="utf-8")
-    config.stash[_CONTRACT] = Contract.from_json(text)
-    config.stash[_RECORDER] = Recorder(Path(str(config.getoption("record"))))
-    config.pluginmanager.register(config.stash[_RECORDER], "rocm-images-recorder")
+    contract = config.stash[_CONTRACT] = Contract.from_json(text)
+    card = json.loads(config.getoption("card") or "null")
+    config.stash[_PROBING] = Probing(
+        str(config.getoption("image")), contract, str(config.getoption("run_id")),
+        Card(devices=tuple(card["devices"]), groups=tuple(card["groups"]), model=card["model"]) if card else None,
+    )  # fmt: skip
+    config.stash[_AHEAD] = Ahead(config.stash[_PROBING])
+    recorder = Recorder(Path(str(config.getoption("record"))))
+    config.pluginmanager.register(recorder, "rocm-images-recorder")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -58,26 +69,63 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if asked:
             metafunc.parametrize(name, asked, ids=[getattr(each, "name", str(each)) for each in asked])
         else:
-            metafunc.parametrize(name, [pytest.param(None, marks=pytest.mark.not_asked)])
+            metafunc.parametrize(name, [pytest.param(None, marks=pytest.mark.not_asked, id="none")])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what the contract does not ask for, and what needs a GPU."""
-    jit = config.stash[_CONTRACT].jit
+    """Leave out what the contract does not ask for; do not run, and say why, what nobody can judge here."""
+    contract = config.stash[_CONTRACT]
     asked: list[pytest.Item] = []
     left: list[pytest.Item] = []
     for item in items:
         compiles = item.get_closest_marker("jit")
-        if item.get_closest_marker("gpu") is not None:
-            config.stash[_RECORDER].leave_out(item)
-            left.append(item)
-        elif item.get_closest_marker("not_asked") or (compiles is not None and compiles.args[0] not in jit):
+        why = _why_not(item, config)
+        if why is not None:
+            item.stash[NOT_RUN] = True
+            item.add_marker(pytest.mark.skip(reason=why))
+            asked.append(item)
+        elif item.get_closest_marker("not_asked") or (compiles and compiles.args[0] not in contract.jit):
             left.append(item)
         else:
             asked.append(item)
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = asked
+
+
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Start the probes of all tests that say beforehand which they need; they run while others look."""
+    ahead, contract = session.config.stash[_AHEAD], session.config.stash[_CONTRACT]
+    for item in session.items:
+        marker = item.get_closest_marker("ahead")
+        if marker is not None and NOT_RUN not in item.stash:
+            name, arguments = marker.args
+            ahead.ask(item.nodeid, name, arguments(contract, **_parameters(item)))
+    ahead.begin()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Leave no container of a probe, however the session ends."""
+    if _AHEAD in session.config.stash:
+        session.config.stash[_AHEAD].close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """End a test that hangs: it fails, and the next one runs."""
+    marker = item.get_closest_marker("limit")
+    seconds = float(marker.args[0]) if marker is not None else _TEST_SECONDS
+
+    def hangs(_number: int, _frame: FrameType | None) -> None:
+        raise unfit(f"the test did not end within {seconds:g} s", hint="look for what it waits for in vain")
+
+    signal.signal(signal.SIGALRM, hangs)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -97,34 +145,27 @@ def contract(pytestconfig: pytest.Config) -> Contract:
 
 
 @pytest.fixture(scope="session")
-def image(pytestconfig: pytest.Config) -> str:
+def probing(pytestconfig: pytest.Config) -> Probing:
+    """Return what starts containers of the image and runs probes in them."""
+    return pytestconfig.stash[_PROBING]
+
+
+@pytest.fixture(scope="session")
+def image(probing: Probing) -> str:
     """Return the reference of the image under test."""
-    return str(pytestconfig.getoption("image"))
+    return probing.image
 
 
 @pytest.fixture(scope="session")
-def owner(image: str, contract: Contract) -> containers.Identity:
+def owner(probing: Probing) -> containers.Identity:
     """Return who the image has to run as; its writable directories belong to that user."""
-    return containers.identity(image, contract.user or None)
+    return probing.owner
 
 
 @pytest.fixture(scope="session")
-def start(
-    image: str, contract: Contract, owner: containers.Identity, pytestconfig: pytest.Config
-) -> Callable[..., AbstractContextManager[containers.Running]]:
-    """Return what starts a container as production would; keywords change that, see `containers.running`."""
-
-    def started(
-        *,
-        writable: Sequence[str] = contract.writable,
-        **changes: Any,  # noqa: ANN401 -- whatever the engine module takes
-    ) -> AbstractContextManager[containers.Running]:
-        run = str(pytestconfig.getoption("run_id"))
-        changes.setdefault("owner", owner)
-        changes.setdefault("shm", contract.shm)
-        return containers.running(image, run=run, writable=writable, lifetime_seconds=_LIFETIME_SECONDS, **changes)
-
-    return started
+def start(probing: Probing) -> Callable[..., AbstractContextManager[containers.Running]]:
+    """Return what starts a container as production would; keywords change that, see `Probing.start`."""
+    return probing.start
 
 
 @pytest.fixture(scope="session")
@@ -154,18 +195,18 @@ def fresh_host(fresh: containers.Running) -> testinfra.host.Host:
 
 
 @pytest.fixture(scope="session")
-def probe_in(contract: Contract) -> Callable[[containers.Running], Probe]:
+def probe_in(probing: Probing) -> Callable[[containers.Running], Probe]:
     """Return what makes a `probe` for a container that the test started itself."""
-    return lambda container: _probe_in(container, contract)
+    return probing.probe_in
 
 
 @pytest.fixture
-def probe(request: pytest.FixtureRequest, fresh: containers.Running, contract: Contract) -> Probe:
+def probe(request: pytest.FixtureRequest, fresh: containers.Running, probing: Probing) -> Probe:
     """Run a probe in a container of its own and return its figures, or fail with the innermost cause.
 
     The figures join the record of the test.
     """
-    run = _probe_in(fresh, contract)
+    run = probing.probe_in(fresh)
     recorded = request.node.stash.setdefault(FIGURES, {})
 
     def recording(name: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 -- whatever the probe takes
@@ -176,10 +217,44 @@ def probe(request: pytest.FixtureRequest, fresh: containers.Running, contract: C
     return recording
 
 
+@pytest.fixture
+def probed(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Callable[[], dict[str, Any]]:
+    """Wait for the probe that the test's marker `ahead` names; return its figures, or fail as `probe` does."""
+    item: pytest.Item = request.node
+    ahead = pytestconfig.stash[_AHEAD]
+
+    def waited() -> dict[str, Any]:
+        try:
+            figures = ahead.result(item.nodeid)
+            item.stash.setdefault(FIGURES, {})[item.get_closest_marker("ahead").args[0]] = figures  # type: ignore[union-attr]
+            return figures
+        finally:
+            item.stash[SECONDS] = ahead.seconds(item.nodeid)
+
+    return waited
+
+
 @pytest.fixture(scope="session")
-def shared_probe(shared: containers.Running, contract: Contract) -> Probe:
+def shared_probe(shared: containers.Running, probing: Probing) -> Probe:
     """Run a probe as `probe` does, in the shared container."""
-    return _probe_in(shared, contract)
+    return probing.probe_in(shared)
+
+
+def _why_not(item: pytest.Item, config: pytest.Config) -> str | None:
+    """Return why a test cannot judge this image here, None when it can."""
+    contract, probing = config.stash[_CONTRACT], config.stash[_PROBING]
+    if item.get_closest_marker("gpu") is not None and probing.card is None:
+        return str(config.getoption("no_card"))
+    subjects = [subject for marker in item.iter_markers("asks") for subject in marker.args]
+    subjects += [f"jit {marker.args[0]}" for marker in item.iter_markers("jit")]
+    if _NEED_PYTHON.intersection(getattr(item, "fixturenames", ())):
+        subjects.insert(0, "python")
+    return next((contract.silent[subject] for subject in subjects if subject in contract.silent), None)
+
+
+def _parameters(item: pytest.Item) -> dict[str, Any]:
+    call = getattr(item, "callspec", None)
+    return dict(call.params) if call is not None else {}
 
 
 def _per_contract(contract: Contract) -> dict[str, Sequence[object]]:
@@ -189,45 +264,13 @@ def _per_contract(contract: Contract) -> dict[str, Sequence[object]]:
         "component": askable,
         "module": contract.imports,
         "absent": contract.absent,
+        "loader": contract.loaders,
+        "patch": contract.patches,
+        "probed_patch": [patch for patch in contract.patches if patch.is_probed],
+        "hook": [patch for patch in contract.patches if patch.kind == "hook"],
         "triton_gfx": contract.triton_gfx,
         "hip_gfx": contract.hip_gfx,
     }
-
-
-def _probe_in(container: containers.Running, contract: Contract) -> Probe:
-    host = testinfra.get_host(f"docker://{container.name}")
-
-    def run(name: str, *, limit_seconds: float = _PROBE_SECONDS, **arguments: object) -> dict[str, Any]:
-        command = probes.argv(contract.python, name, arguments, limit_seconds=limit_seconds)
-        done = host.run(shlex.join(command))
-        answer = probes.read_answer(done.stdout)
-        words = probes.last_words(done.stderr)
-        if answer is None:
-            raise Unfit(_death(name, container, contract, done.rc, words))
-        if not answer.ok:
-            evidence = "\n".join([answer.evidence, *words])
-            details = answer.compiler or words
-            raise Unfit(diagnosed(evidence, contract, otherwise=answer.innermost, details=details))
-        if done.rc != 0:
-            cause = f"the probe {name} did its work and then died with status {done.rc} while it ended"
-            raise Unfit(Finding(cause=cause, details=words))
-        return dict(answer.figures)
-
-    return run
-
-
-def _death(
-    name: str, container: containers.Running, contract: Contract, status: int, words: tuple[str, ...]
-) -> Finding:
-    """Say why a probe gave no answer. Raises `EngineError` when the engine is the reason."""
-    known = containers.state(container.name)
-    if known is None or not known.running:
-        return Finding(cause=f"the container ended while the probe {name} ran in it: killed, or out of memory")
-    said = "\n".join(words)
-    otherwise = f"the probe {name} died with status {status}: {words[0] if words else 'it said nothing'}"
-    if said.startswith("Timeout ("):
-        otherwise = f"the probe {name} did not end in time"
-    return diagnosed(said, contract, otherwise=otherwise, details=words)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -17,6 +17,8 @@ from builder.workspace import write_atomic
 
 PROGRESS = "rocm-images smoke: "
 FIGURES = pytest.StashKey[dict[str, Any]]()
+SECONDS = pytest.StashKey[float]()  # of a probe that ran while other tests did
+NOT_RUN = pytest.StashKey[bool]()  # set where nobody can judge the image here
 
 
 def describe(item: pytest.Item) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def describe(item: pytest.Item) -> dict[str, Any]:
     sentence = " ".join(documented.partition("\n\n")[0].split())
     bare, bracket, parameter = item.name.partition("[")
     title = bare.removeprefix("test_").replace("_", " ")
-    if bracket:
+    if bracket and parameter != "none]":
         title = f"{title} ({parameter.removesuffix(']')})"
     return {
         "name": f"{item.path.stem}::{item.name}",
@@ -44,6 +46,9 @@ def annotate(report: pytest.TestReport, item: pytest.Item, error: BaseException 
     """Attach to a report what its test is about and, when it failed, why; a lost engine ends the session."""
     report.smoke = describe(item)  # type: ignore[attr-defined]
     report.figures = item.stash.get(FIGURES, {})  # type: ignore[attr-defined]
+    report.not_run = NOT_RUN in item.stash  # type: ignore[attr-defined]
+    if report.when == "call":
+        report.duration = max(report.duration, item.stash.get(SECONDS, 0.0))
     if error is None or not report.failed:
         return
     if isinstance(error, EngineError):
@@ -68,11 +73,6 @@ class Recorder:
         self._tests: dict[str, dict[str, Any]] = {}
         self._uncollected: list[dict[str, Any]] = []
         self._broken: dict[str, Any] | None = None
-        self._not_run: list[dict[str, Any]] = []
-
-    def leave_out(self, item: pytest.Item) -> None:
-        """Note a test that is not run here."""
-        self._not_run.append(describe(item))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep what could not be collected."""
@@ -92,7 +92,7 @@ class Recorder:
             known["outcome"] = "failed"
             known["finding"] = getattr(report, "finding", None)
         elif report.skipped and known["outcome"] == "passed":
-            known["outcome"] = "skipped"
+            known["outcome"] = "not run" if getattr(report, "not_run", False) else "skipped"
             known["finding"] = asdict(Finding(cause=_why_skipped(report)))
         self._broken = self._broken or getattr(report, "broken", None)
         if report.when == "teardown":
@@ -105,7 +105,6 @@ class Recorder:
         told = {
             "exit": int(exitstatus),
             "tests": list(self._tests.values()),
-            "not_run": self._not_run,
             "uncollected": self._uncollected,
             "broken": self._broken,
         }

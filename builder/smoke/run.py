@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -27,12 +27,14 @@ from builder.engine import containers
 from builder.errors import EngineError, SmokeError
 from builder.smoke.contract import Contract
 from builder.smoke.findings import Finding
+from builder.smoke.probing import Card
 from builder.smoke.recorder import PROGRESS
 from builder.story import Story
 from builder.workspace import write_atomic
 
 TIERS = ("cpu", "gpu")
 NOT_RUN = "not run"
+NO_CARD = "no GPU was handed to the tests"
 # Nothing of the user's pytest may join in, and nothing is written beside the installed package.
 _SETTINGS = {
     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
@@ -99,9 +101,17 @@ class SmokeReport:
 
 
 def run_smoke(
-    image: str, contract: Contract, *, results: Path, story: Story, extra_tests: Path | None = None
+    image: str,
+    contract: Contract,
+    *,
+    results: Path,
+    story: Story,
+    extra_tests: Path | None = None,
+    card: Card | str = NO_CARD,
 ) -> SmokeReport:
     """Run the shipped tests, and an image's own in the folder `extra_tests`, on the image `image` refers to.
+
+    `card` is how the host's GPU is handed to containers, or why none is: then the gpu tier is not run.
 
     Writes `smoke.json`, `smoke.xml` (JUnit) and `smoke.log` into the folder `results`. A test that fails is
     in the report; see `require_passed`. Raises `EngineError` when the engine is not there or goes away, and
@@ -116,10 +126,10 @@ def run_smoke(
     begun = time.monotonic()
     try:
         with (
-            story.step(f"smoke tests of {contract.image}, cpu tier"),
+            story.step(f"smoke tests of {contract.image}, {_shown_tiers(card)}"),
             tempfile.TemporaryDirectory(prefix="rocm-images-smoke-") as scratch,
         ):
-            record = _run_suite(image, contract, run, Path(scratch), story, results, extra_tests)
+            record = _run_suite(image, contract, run, Path(scratch), story, results, extra_tests, card)
     except BaseException:
         # The suite removes its containers itself; this is for one that was killed.
         with contextlib.suppress(EngineError):
@@ -131,12 +141,18 @@ def run_smoke(
     return report
 
 
-def require_passed(report: SmokeReport) -> None:
-    """Raise `SmokeError` unless the report passed: the test, its innermost cause, evidence and remedy."""
-    if report.passed:
-        return
+def require_passed(report: SmokeReport, *, tiers: Collection[str] = ()) -> None:
+    """Raise `SmokeError` unless the report passed: the test, its innermost cause, evidence and remedy.
+
+    A tier that is required in `tiers` must have run.
+    """
     if not report.failed:
-        raise SmokeError(f"{report.image}: no smoke test of the cpu tier ran, nothing is proven")
+        missing = next((tier for tier in TIERS if tier in tiers and report.tiers[tier] == NOT_RUN), None)
+        if report.passed and missing is None:
+            return
+        if not report.passed:
+            raise SmokeError(f"{report.image}: no smoke test of the cpu tier ran, nothing is proven")
+        raise tier_not_run(report.image, str(missing), _why_not_run(report, str(missing)))
     first = report.failed[0]
     finding = first.finding or Finding(cause="no cause was recorded")
     others = [
@@ -150,6 +166,23 @@ def require_passed(report: SmokeReport) -> None:
     )
 
 
+def tier_not_run(image: str, tier: str, why: str) -> SmokeError:
+    """Return the failure for a tier that is required and cannot be, or was not, run."""
+    return SmokeError(
+        f"{image}: the {tier} tier of the smoke tests is required and was not run: {why}",
+        hint="rocm-images doctor --gpu; or leave out --require gpu",
+    )
+
+
+def _why_not_run(report: SmokeReport, tier: str) -> str:
+    reasons = (test.finding.cause for test in report.tests if test.tier == tier and test.finding is not None)
+    return next(reasons, "it has no tests for this image")
+
+
+def _shown_tiers(card: Card | str) -> str:
+    return "cpu tier" if isinstance(card, str) else "cpu and gpu tier"
+
+
 def _run_suite(
     image: str,
     contract: Contract,
@@ -158,6 +191,7 @@ def _run_suite(
     story: Story,
     results: Path,
     extra_tests: Path | None,
+    card: Card | str,
 ) -> dict[str, Any]:
     contract_file, record_file, junit_file = (
         scratch / name for name in ("contract.json", "record.json", "junit.xml")
@@ -167,7 +201,8 @@ def _run_suite(
     def tell(line: str) -> None:
         if line.startswith(PROGRESS):
             test = json.loads(line.removeprefix(PROGRESS))
-            story.note(f"{test['outcome']:7} {test['seconds']:5.1f} s  {test['title']}")
+            if test["outcome"] != NOT_RUN:
+                story.note(f"{test['outcome']:7} {test['seconds']:5.1f} s  {test['title']}")
 
     with as_file(files("builder.smoke") / "suite") as suite:
         done = process.run(
@@ -176,6 +211,7 @@ def _run_suite(
                 "-p", "no:cacheprovider", "-p", "builder.smoke.plugin",
                 "-c", suite / "pytest.ini", "--rootdir", suite, "-o", f"junit_suite_name={contract.image}",
                 "--image", image, "--contract", contract_file, "--run-id", run, "--record", record_file,
+                *(["--no-card", card] if isinstance(card, str) else ["--card", json.dumps(asdict(card))]),
                 "--junitxml", junit_file, "-ra", "--color=no",
                 suite, *([extra_tests.resolve()] if extra_tests is not None else []),
             ],
@@ -217,11 +253,8 @@ def _require_run(contract: Contract, record: dict[str, Any], done: process.Compl
 
 
 def _report(image: str, contract: Contract, record: dict[str, Any], seconds: float) -> SmokeReport:
-    ran = tuple(_test(told) for told in record["tests"])
-    left_out = tuple(
-        _test(told | {"outcome": NOT_RUN, "seconds": 0.0, "finding": None}) for told in record["not_run"]
-    )
-    return SmokeReport(image=contract.image, reference=image, seconds=round(seconds, 3), tests=(*ran, *left_out))
+    tests = tuple(_test(told) for told in record["tests"])
+    return SmokeReport(image=contract.image, reference=image, seconds=round(seconds, 3), tests=tests)
 
 
 def _test(told: dict[str, Any]) -> SmokeTest:

@@ -6,6 +6,7 @@ import faulthandler
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 import time
@@ -103,6 +104,19 @@ def run(argv: list[str], cwd: str | None = None) -> tuple[int, str]:
         argv, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )
     return done.returncode, done.stdout.decode("utf-8", "replace")
+
+
+def find_hipcc() -> str:
+    """Return hipcc as an engine would find it: on PATH, else below the ROCm root that is set."""
+    roots = [os.environ[name] for name in ("ROCM_HOME", "ROCM_PATH", "HIP_PATH") if os.environ.get(name)]
+    for root in roots:
+        candidate = Path(root, "bin", "hipcc")
+        if os.access(candidate, os.X_OK):
+            return str(candidate)
+    found = shutil.which("hipcc")
+    if found is None:
+        raise FileNotFoundError(2, "No such file or directory", "hipcc")
+    return found
 
 
 def initial_environment() -> dict[str, str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 from builder.smoke.inside import code_object
-from builder.smoke.inside.evidence import Wrong, run, scratch, telling_lines
+from builder.smoke.inside.evidence import Wrong, find_hipcc, run, scratch, telling_lines
 
 _PROGRAM = """
 #include <hip/hip_runtime.h>
@@ -62,19 +60,6 @@ def probe(targets: list[str], writable: list[str]) -> dict[str, Any]:
             "bytes": program.stat().st_size, "seconds": round(time.monotonic() - begun, 3), "found": found,
         }  # fmt: skip
     return figures
-
-
-def find_hipcc() -> str:
-    """Return hipcc as an engine would find it: on PATH, else below the ROCm root that is set."""
-    roots = [os.environ[name] for name in ("ROCM_HOME", "ROCM_PATH", "HIP_PATH") if os.environ.get(name)]
-    for root in roots:
-        candidate = Path(root, "bin", "hipcc")
-        if os.access(candidate, os.X_OK):
-            return str(candidate)
-    found = shutil.which("hipcc")
-    if found is None:
-        raise FileNotFoundError(2, "No such file or directory", "hipcc")
-    return found
 
 
 def _build(hipcc: str, gfx: str, source: Path, program: Path, more: list[str]) -> None:
