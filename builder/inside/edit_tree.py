@@ -147,7 +147,7 @@ def require_imported(real: Path, file: str) -> None:
 
 @dataclass(kw_only=True)
 class Writer:
-    """Writes changed files below `out` as they were: with the mode and owner of what was there or of its folder."""
+    """Writes changed files below `out` as they were: with the mode and owner of what was there."""
 
     tree: Tree
     out: Path

@@ -345,7 +345,7 @@ def _lines_at(data: bytes, places: Iterable[int]) -> tuple[int, ...]:
 
 
 def _numbered(data: bytes, numbers: Iterable[int]) -> tuple[tuple[int, str], ...]:
-    lines = data.split(b"\n")
+    lines = data.removesuffix(b"\n").split(b"\n")
     chosen = [number for number in dict.fromkeys(numbers) if 1 <= number <= len(lines)]
     return tuple((number, _shown(lines[number - 1])) for number in chosen[:_MOST_LINES])
 
