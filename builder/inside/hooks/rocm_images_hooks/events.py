@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import NoReturn
 
-from .registry import Hook
+TYPE_CHECKING = False  # as type checkers know it; see __init__
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from .registry import Hook
 
 REFUSED = 97  # exit status of an interpreter with a hook that does not fit; no convention has this number
 LOG = "ROCM_IMAGES_HOOK_LOG"

@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 import sys
 from _thread import get_ident
-from typing import TYPE_CHECKING, Any
 
 from .events import reason, stop, tell
 from .override import Unfit, override
 from .registry import Hook, read
 
+TYPE_CHECKING = False  # as type checkers know it; see __init__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from importlib.machinery import ModuleSpec
     from types import CodeType, ModuleType
+    from typing import Any
 
 _active: Finder | None = None
 

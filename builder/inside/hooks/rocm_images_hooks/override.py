@@ -9,10 +9,14 @@ from __future__ import annotations
 import functools
 import importlib
 import types
-from typing import Any
 
 from .events import shown
-from .registry import Hook
+
+TYPE_CHECKING = False  # as type checkers know it; see __init__
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .registry import Hook
 
 _MISSING: Any = object()
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+
+TYPE_CHECKING = False  # as type checkers know it; see __init__
+if TYPE_CHECKING:
+    from typing import Any
 
 SCHEMA = 1
 FILE = os.path.join(os.path.dirname(__file__), "registry.json")  # noqa: PTH118, PTH120 -- pathlib is slow to import
