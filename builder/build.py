@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
 
-from builder import context, oci, patchledger, plan, record, render
+from builder import context, oci, plan, record, render
 from builder.context import BootstrappedBase
-from builder.engine import containers, images
+from builder.engine import images
 from builder.engine.build import BuiltImage, build_image
 from builder.engine.client import info, require_usable
-from builder.errors import LockError, PublishError
-from builder.lockfile import Lock
+from builder.errors import LockError, PatchError, PublishError
 from builder.mirrors import Mirrors
+from builder.patchproof import about, ledger_in, tell_redundant
 from builder.plan import Action, Plan
 from builder.project import LOCAL, Prepared, known, prepare
 from builder.publish import publish, tag_is_taken
-from builder.recipe import Recipe
 from builder.reference import Digest, ImageReference
-from builder.smoke.contract import ComponentVersion, Contract
-from builder.smoke.promises import PatchPromise
+from builder.smoke.promised import promised
 from builder.smoke.run import SmokeReport, require_passed, run_smoke
 from builder.story import Story
 from builder.workspace import Workspace, write_atomic
@@ -72,11 +69,13 @@ def build(
     story: Story,
     cache: bool = True,
     move_tag: bool = False,
+    strict: bool = False,
 ) -> Outcome:
     """Bring an image to a tested digest, published below `target` (host and path) where one is given.
 
     What is there already, under an equal content key and with equal tests passed, is not made again. `cache`
-    False rebuilds every step. Nothing is published, and no pin is written, unless every smoke test passed.
+    False rebuilds every step. Nothing is published, and no pin is written, unless every smoke test passed; with
+    `strict` neither while a patch is redundant that nobody acknowledged.
     """
     with context.sole_run(workspace, name):
         prepared = prepare(workspace, name)
@@ -114,6 +113,8 @@ def build(
                 containerd_store=engine.containerd_store,
             )
         report = _smoke(prepared, image, workspace=workspace, story=story)
+        patches = ledger_in(image.id, prepared.recipe)
+        tell_redundant(prepared.recipe, patches, story, strict=strict)
         if place is None:
             served, reference = None, None
         else:
@@ -124,7 +125,7 @@ def build(
                 prepared.recipe, prepared.lock, reference=reference, digest=str(served),
                 content_key=prepared.content_key, test_key=prepared.test_key, lock_hash=prepared.lock_hash,
                 fingerprint=prepared.fingerprint, smoke=report.summary(),
-                patches=_patches(prepared.recipe, image),
+                patches=patches,
                 layers=record.owned_layers(blobs, prepared.rendered().owners),
             )  # fmt: skip
             write_atomic(pin, record.dump(table))
@@ -137,19 +138,6 @@ def build(
             ),
         )  # fmt: skip
         return Outcome(plan=planned, image=digest, reference=reference)
-
-
-def _patches(recipe: Recipe, image: BuiltImage) -> list[dict[str, object]]:
-    """Return what the ledger in an image says of the patches of its recipe."""
-    if not recipe.patch:
-        return []
-    (text,) = containers.read_files(image.id, [f"/{patchledger.FILE}"])
-    if text is None:
-        raise LockError(
-            f"{image.id}: has no /{patchledger.FILE}", hint=f"rocm-images build --no-cache {recipe.name}"
-        )
-    found: list[dict[str, object]] = json.loads(text)["patches"]
-    return found
 
 
 def _bring(
@@ -194,11 +182,15 @@ def _build(
     }
     bundle = mirrors.ca_bundle()
     with story.step(f"building {recipe.name} {prepared.tag}"):
-        return build_image(
-            laid.folder, dockerfile=laid.dockerfile, contexts=contexts, tag=prepared.local, epoch=lock.epoch,
-            containerd_store=containerd_store, cache=cache, story=story,
-            log=workspace.dist / recipe.name / "build.log", secrets={render.CA_BUNDLE: bundle} if bundle else {},
-        )  # fmt: skip
+        try:
+            return build_image(
+                laid.folder, dockerfile=laid.dockerfile, contexts=contexts, tag=prepared.local, epoch=lock.epoch,
+                containerd_store=containerd_store, cache=cache, story=story,
+                log=workspace.dist / recipe.name / "build.log",
+                secrets={render.CA_BUNDLE: bundle} if bundle else {},
+            )  # fmt: skip
+        except PatchError as error:
+            raise about(error, recipe) from error
 
 
 def _named_context(base: BootstrappedBase | str, *, containerd_store: bool) -> str:
@@ -269,70 +261,11 @@ def _fetch(
 def _smoke(prepared: Prepared, image: BuiltImage, *, workspace: Workspace, story: Story) -> SmokeReport:
     own = workspace.images / prepared.recipe.name / "tests"
     report = run_smoke(
-            image.id,
-            contract(
-                prepared.recipe, fingerprint=prepared.fingerprint, packaged=_packaged(prepared),
-                patches=promises(prepared.recipe, prepared.lock),
-            ),
-            results=workspace.dist / prepared.recipe.name, story=story, extra_tests=own if own.is_dir() else None,
-        )  # fmt: skip
+        image.id, promised(prepared), results=workspace.dist / prepared.recipe.name, story=story,
+        extra_tests=own if own.is_dir() else None,
+    )  # fmt: skip
     require_passed(report)
     return report
-
-
-def _packaged(prepared: Prepared) -> dict[str, str]:
-    """Return which distributions come from Debian packages, in the image or in those it is built on."""
-    base = prepared.below.get(prepared.recipe.base.runtime.recipe or "")
-    own = {c.distribution or c.name: c.apt for c in prepared.recipe.component if c.apt is not None}
-    return (_packaged(base) if base is not None else {}) | own
-
-
-def promises(recipe: Recipe, lock: Lock) -> tuple[PatchPromise, ...]:
-    """Return what the smoke tests hold the patches of an image to."""
-    found = []
-    for patch in recipe.patch:
-        probe = patch.shown_by
-        shown = {} if probe is None else {
-            "module": probe.module, "expression": probe.expression, "after": probe.after
-        }  # fmt: skip
-        found.append(
-            PatchPromise(
-                name=patch.name, target=patch.target, kind=patch.kind,
-                optional=patch.hook is not None and patch.hook.optional,
-                sha256=patchledger.patch_hash(recipe, lock, patch), **shown,
-            )
-        )  # fmt: skip
-    return tuple(found)
-
-
-def contract(
-    recipe: Recipe,
-    *,
-    fingerprint: str,
-    packaged: Mapping[str, str] | None = None,
-    patches: tuple[PatchPromise, ...] = (),
-) -> Contract:
-    """Return what the smoke tests hold an image of this recipe to.
-
-    `packaged` maps the distributions that come from Debian packages to those: Debian adds to their versions.
-    """
-    image, smoke = recipe.image, recipe.smoke
-    components = tuple(
-        ComponentVersion(
-            name=component.name, version=component.version,
-            apt=component.apt or (packaged or {}).get(component.base or ""),
-            distribution=component.distribution,
-        )
-        for component in recipe.component
-    )  # fmt: skip
-    return Contract(
-        image=recipe.name, user=f"{image.uid}:{image.uid}", workdir=image.workdir,
-        env=render.served_environment(recipe, fingerprint=fingerprint), writable=image.writable, gfx=recipe.gfx,
-        components=components, imports=smoke.imports, absent=smoke.absent, jit=smoke.jit,
-        triton_gfx=smoke.triton_gfx or recipe.gfx, hip_gfx=smoke.hip_gfx or recipe.gfx,
-        packages={"base.build": recipe.base.build.apt, "base.runtime": recipe.base.runtime.apt}, shm=image.shm,
-        patches=patches,
-    )  # fmt: skip
 
 
 def test(name: str, *, workspace: Workspace, story: Story) -> SmokeReport:

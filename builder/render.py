@@ -241,21 +241,15 @@ def _image_stage(
     lines.append(f"WORKDIR {image.workdir}")
     lines += [f"COPY --link --from={_stage_of(layer)} /out/ /" for layer in (*stacked, "layout", *proof)]
     lines.append(environment(env))
-    labels = {
+    said = {
         "org.opencontainers.image.title": recipe.name,
         "org.opencontainers.image.version": recipe.version,
         f"{LABEL}.content-key": content_key,
-        f"{LABEL}.fingerprint": fingerprint,
-        f"{LABEL}.engine": recipe.engine or "",
-        f"{LABEL}.gfx": ",".join(recipe.gfx),
-        f"{LABEL}.writable": ",".join(image.writable),
-        f"{LABEL}.devices": ",".join(image.devices),
-        f"{LABEL}.groups": ",".join(image.groups),
-        f"{LABEL}.shm": image.shm or "",
+        **labels(recipe, fingerprint=fingerprint),
     }
     if recipe.patch:
-        labels[f"{LABEL}.patches"] = label(recipe, lock)
-    lines.append(pairs("LABEL", {key: value for key, value in labels.items() if value or below}))
+        said[f"{LABEL}.patches"] = label(recipe, lock)
+    lines.append(pairs("LABEL", {key: value for key, value in said.items() if value or below}))
     lines += [f"EXPOSE {port}" for port in image.expose]
     # So that a read-only container has them writable even where nobody mounts anything.
     lines += [f"VOLUME {exec_form(*image.writable)}"] if image.writable else []
@@ -264,6 +258,20 @@ def _image_stage(
         lines.append(f"ENTRYPOINT {exec_form(*image.entrypoint)}")
     lines.append(f"CMD {exec_form(*(image.cmd or ('/bin/sh',)))}")
     return "\n".join(lines) + "\n"
+
+
+def labels(recipe: Recipe, *, fingerprint: str) -> dict[str, str]:
+    """Return the labels that tell whoever runs the image how; a label that is empty may be missing."""
+    image = recipe.image
+    return {
+        f"{LABEL}.fingerprint": fingerprint,
+        f"{LABEL}.engine": recipe.engine or "",
+        f"{LABEL}.gfx": ",".join(recipe.gfx),
+        f"{LABEL}.writable": ",".join(image.writable),
+        f"{LABEL}.devices": ",".join(image.devices),
+        f"{LABEL}.groups": ",".join(image.groups),
+        f"{LABEL}.shm": image.shm or "",
+    }
 
 
 def served_environment(recipe: Recipe, *, fingerprint: str) -> dict[str, str]:

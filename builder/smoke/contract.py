@@ -65,7 +65,8 @@ class Contract:
     empty. `shm` is the size of /dev/shm as docker writes it.
 
     `paths` must exist. `required` must be set by ENV, `allowed` may be, `forbidden` must not be set. `ships`
-    maps what looks as if it must not ship to the reason why it does. `sizes` are budgets in bytes by component.
+    maps what looks as if it must not ship to the reason why it does. `sizes` are budgets in bytes by component;
+    `layers` says who owns each layer beyond the base, bottom first.
     `contracts` are pairs of distributions, the first imports from the second. `labels` tell how to run it.
 
     `silent` maps what nobody says, out of `SUBJECTS`, to the reason; tests about that are not run. `patches` are
@@ -102,6 +103,7 @@ class Contract:
     forbidden: tuple[str, ...] = ()
     ships: Mapping[str, str] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    layers: tuple[str, ...] = ()
     contracts: tuple[tuple[str, str], ...] = ()
     devices: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
