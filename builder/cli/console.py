@@ -14,6 +14,11 @@ from builder.errors import Failure
 _HEARTBEAT_SECONDS = 20.0
 
 
+def in_ci() -> bool:
+    """Whether a CI runs this, where warnings about what nobody will look at again are errors."""
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
 class Console:
     """A `Story` on standard error: plain lines, fold groups in GitHub's CI, colours on a terminal only."""
 

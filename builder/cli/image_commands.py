@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from builder.cli.console import Console
+from builder.cli.console import Console, in_ci
 
 if TYPE_CHECKING:
     from builder.lockfile import Lock
@@ -90,7 +90,9 @@ def lock(
             continue
         old = _old_lock(workspace, name)
         table = load_mirrors(workspace.root, mirrors)
-        new = make_lock(recipe, workspace=workspace, mirrors=table, story=console, old=old, update=update)
+        new = make_lock(
+            recipe, workspace=workspace, mirrors=table, story=console, old=old, update=update, strict=in_ci()
+        )
         new, needs = with_inventory(workspace, recipe, new, old=old, fetch=Fetch(mirrors=table, story=console))
         write_atomic(workspace.lock(name), dump_lock(new))
         for line in (*told(old, new), *needs):
@@ -128,7 +130,7 @@ def build(
     workspace, console = workspace_of(context), Console()
     outcome = run(
         image, workspace=workspace, target=target_of(publish, image), story=console, cache=cache,
-        mirrors=load_mirrors(workspace.root, mirrors), move_tag=move_tag,
+        mirrors=load_mirrors(workspace.root, mirrors), move_tag=move_tag, strict=in_ci(),
     )  # fmt: skip
     console.result(outcome.reference or outcome.image)
 

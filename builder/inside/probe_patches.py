@@ -88,10 +88,10 @@ def ended(done: subprocess.CompletedProcess[str]) -> str:
 def judge(ledger: Json, epoch: int) -> None:
     """Compare everything with the promise, and write the ledger with what was found."""
     patches = ledger["patches"]
-    hooked = any(patch["kind"] == "hook" for patch in patches)
+    hooked = [patch["name"] for patch in patches if patch["kind"] == "hook"]
     final = values(patches)
     before, between = read("unpatched"), read("patched") if hooked else final
-    states = (hook_states() if hooked else {}) | edit_states()
+    states = (hook_states(hooked) if hooked else {}) | edit_states()
     failed: list[str] = []
     for patch in patches:
         name, probe, is_hook = patch["name"], patch["probe"], patch["kind"] == "hook"
@@ -107,7 +107,8 @@ def judge(ledger: Json, epoch: int) -> None:
             tried = []
         if not is_hook:
             tried.append(("with the patch", between[name], probe["after"]))
-        tried.append(("in the image", final[name], probe["after"]))
+        if final[name] != between[name] or is_hook:
+            tried.append(("in the image", final[name], probe["after"]))
         if not missed:
             failed += [
                 wrong(name, probe, where, got, wanted) for where, got, wanted in tried if not is_value(got, wanted)
@@ -139,13 +140,13 @@ def read(stage: str) -> dict[str, Json]:
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
 
-def hook_states() -> dict[str, Json]:
+def hook_states(names: list[str]) -> dict[str, Json]:
     """Return what the package of the hooks says of each, in an interpreter that starts with them."""
     done = started("-m", "rocm_images_hooks")
     try:
         told = json.loads(done.stdout)
     except ValueError:
-        sys.stderr.write(f"patch hooks: {ended(done)}\n")
+        sys.stderr.write("".join(f"patch {name}: {ended(done)}\n" for name in names))
         sys.exit(PATCH_FAILED)
     return {hook["name"]: hook for hook in told["hooks"]}
 
