@@ -96,7 +96,7 @@ def test_a_module_without_source_cannot_be_executed_by_name_with_its_hook(hooked
     assert "has no source to put the hook into" in done.stderr
 
 
-@pytest.mark.parametrize("option", ["-I", "-E", "-s", "-B", "-O", "-OO", "-q"])
+@pytest.mark.parametrize("option", ["-I", "-E", "-P", "-s", "-B", "-O", "-OO", "-q"])
 def test_no_other_option_switches_hooks_off(hooked, option):
     code = f"import sys; sys.path.insert(0, {str(hooked.modules)!r}); import engine.kernels as k; print(k.LIMIT)"
     assert hooked.says(code, option) == "39321"
