@@ -97,5 +97,5 @@ def decided_in_the_build(recipe: Recipe) -> bool:
 
 def _state(patch: Patch, locked: str | None) -> str:
     if patch.hook is not None:
-        return "effective"
+        return "optional" if patch.hook.optional else "effective"
     return locked or "applies"

@@ -9,6 +9,9 @@ import tomli
 import tomli_w
 
 from builder.lockfile import DebianPackage, Lock, LockedSource, PythonFile, asked
+from builder.locktables import LockedPatch, LockedPatchFile
+from builder.patchset import asked_of, patched_source, source_patches
+from builder.patchtables import Patch
 from builder.plan import Tooling
 from builder.recipe import Recipe, parse_recipe
 
@@ -116,6 +119,17 @@ def wheel(project: str, layer: str, version: str = "1.0") -> PythonFile:
     )
 
 
+def locked_patch(of: Recipe, patch: Patch) -> LockedPatch:
+    """Make what a lock has of a patch that has files, or changes a source; a series has two files."""
+    if patch.series is not None:
+        names = [f"patches/probe/000{number}-{patch.name}.patch" for number in (1, 2)]
+        files = [LockedPatchFile(file=name, sha256=digest(name), state="applies", hunks=3) for name in names]
+    else:
+        files = [LockedPatchFile(file=name, sha256=digest(name)) for name in patch.files]
+    state = "applies" if patched_source(of, patch) is not None else None
+    return LockedPatch(name=patch.name, state=state, file=tuple(files))
+
+
 def lock(of: Recipe) -> Lock:
     """Make the lock of a recipe as a resolver might have, with a package of the base and a dependency."""
     stages = {"build": of.base.build, "runtime": of.base.runtime}
@@ -131,7 +145,13 @@ def lock(of: Recipe) -> Lock:
         wheels.append(wheel("numpy", "dependencies", "2.2.4"))
     return Lock(
         schema=1, image=of.name, epoch=EPOCH, asked=asked(of),
-        source={name: LockedSource(tree=digest(name)) for name in of.source},
+        source={
+            name: LockedSource(
+                tree=digest(name), patched=digest(f"{name} patched")[:40] if source_patches(of, name) else None
+            )
+            for name in of.source
+        },
+        patch=tuple(locked_patch(of, patch) for patch in of.patch if asked_of(of, patch) is not None),
         deb=tuple(sorted(debs, key=lambda deb: deb.name)),
         python=tuple(sorted(wheels, key=lambda file: file.project)),
     )  # fmt: skip
