@@ -19,7 +19,14 @@ from builder.smoke.inside.evidence import MARK, telling_lines
 _PACKAGE = "builder.smoke.inside"
 _SHARED = ("evidence", "code_object")
 _STEPS = "builder.inside"  # what runs in build stages as well
-_BORROWED = {"patches": ("probing",)}  # of those, by probe
+_ELF = ("builder.elf.headers", "builder.elf.dynamic", "builder.elf.cache", "builder.elf.closure")
+# What a probe needs beside the shared ones: modules that need nothing but the standard library.
+BORROWED: Mapping[str, tuple[str, ...]] = {
+    "compiled_modules": (*_ELF[:2], f"{_PACKAGE}.records", f"{_PACKAGE}.python_set"),
+    "elf_files": _ELF,
+    "patches": (f"{_STEPS}.probing",),
+    "python_set": (f"{_PACKAGE}.records",),
+}
 # Unpacks modules under their own names and runs the probe; kept free of quotes, it passes two shells.
 _BOOT = """\
 import base64,json,sys,types,zlib
@@ -28,7 +35,7 @@ for name in told["packages"]:
     package=types.ModuleType(name); package.__path__=[]; sys.modules[name]=package
 for name,source in told["modules"]:
     module=types.ModuleType(name); sys.modules[name]=module
-    setattr(sys.modules[told["packages"][-1]],name.rpartition(".")[2],module)
+    setattr(sys.modules[name.rpartition(".")[0]],name.rpartition(".")[2],module)
     exec(compile(source,"<"+name+">","exec"),module.__dict__)
 sys.argv=[told["name"]]
 sys.modules[told["packages"][-1]+".evidence"].answer(told["name"],module.probe,told["arguments"],told["limit"])
@@ -60,19 +67,27 @@ class Answer:
 
 def argv(python: str, name: str, arguments: Mapping[str, Any], *, limit_seconds: float) -> list[str]:
     """Return the command that runs a probe with an image's interpreter."""
-    here = files(_PACKAGE)
     told = {
         "name": name,
         "arguments": dict(arguments),
         "limit": limit_seconds,
-        "packages": ["builder", "builder.smoke", _PACKAGE],
+        "packages": ["builder", "builder.elf", _STEPS, "builder.smoke", _PACKAGE],
         "modules": [
-            (f"{_PACKAGE}.{module}", (here / f"{module}.py").read_text(encoding="utf-8"))
-            for module in (*_SHARED, name)
+            (module, _text(module))
+            for module in (
+                *(f"{_PACKAGE}.{each}" for each in _SHARED),
+                *BORROWED.get(name, ()),
+                f"{_PACKAGE}.{name}",
+            )
         ],
     }
     packed = base64.b64encode(zlib.compress(json.dumps(told).encode(), 9)).decode()
     return [python, "-c", _BOOT, packed]
+
+
+def _text(module: str) -> str:
+    package, _, name = module.rpartition(".")
+    return (files(package) / f"{name}.py").read_text(encoding="utf-8")
 
 
 def gpu_files_argv(python: str) -> list[str]:
