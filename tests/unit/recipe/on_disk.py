@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ class OnDisk:
     recipe: dict[str, Any]
     lock: dict[str, Any]
     text: str | None = None  # the recipe's text where the table alone would not do
+    files: dict[str, str] = field(default_factory=dict)  # of patches, by the names that the lock has
 
     @property
     def name(self) -> str:
@@ -44,10 +46,19 @@ class OnDisk:
         path = workspace.recipe(self.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+        self._write_files()
         of = project.load_recipe(workspace, self.name)
         lock = Lock.model_validate(self.lock | {"asked": asked(of), "image": self.name})
         workspace.lock(self.name).write_text(dump_lock(lock), encoding="utf-8")
         return prepare(workspace, self.name)
+
+    def _write_files(self) -> None:
+        """Write the files of patches, and no others."""
+        shutil.rmtree(self.root / "patches", ignore_errors=True)
+        for name, text in self.files.items():
+            path = (self.root if name.startswith("patches/") else self.source.parent) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
 
 
 def on_disk(root: Path, text: str = samples.FULL) -> OnDisk:
@@ -61,8 +72,10 @@ def on_disk(root: Path, text: str = samples.FULL) -> OnDisk:
     of = samples.recipe(text)
     lock = samples.lock(of)
     if lock.source:
-        lock = lock.model_copy(update={"source": lock.source | {"kernels": LockedSource(tree=tree_hash(source))}})
-    return OnDisk(root=root, recipe=tomli.loads(text), lock=tomli.loads(dump_lock(lock)))
+        kernels = LockedSource(tree=tree_hash(source), patched=lock.source["kernels"].patched)
+        lock = lock.model_copy(update={"source": lock.source | {"kernels": kernels}})
+    files = {file.file: file.file for patch in lock.patch for file in patch.file}  # as `samples` hashes them
+    return OnDisk(root=root, recipe=tomli.loads(text), lock=tomli.loads(dump_lock(lock)), files=files)
 
 
 def deb(state: OnDisk, name: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from builder import plan, project, render
 from builder.plan import Tooling, changes, content_inputs, content_key
 from builder.recipe import Image
 
-from . import kinds_of_pins, samples
+from . import kinds_of_patches, kinds_of_pins, samples
 from .kinds import KINDS, OTHER_IMAGE, OTHER_PROGRAM, PROGRAM, Kind
 from .on_disk import on_disk
 
@@ -48,6 +48,7 @@ def test_every_row_of_the_table_is_tried_and_nothing_that_is_no_row() -> None:
     }
     assert ON_ANOTHER_IMAGE in table[MOVES]
     assert {item.name for item in KINDS} >= {"submodule", "sdist"}, kinds_of_pins
+    assert {item.name for item in KINDS} >= {"patched_tree", "value_of_a_hook"}, kinds_of_patches
     assert PROGRAM in table[MOVES]
     assert OTHER_PROGRAM in table[STAYS]
 
