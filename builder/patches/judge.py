@@ -212,7 +212,7 @@ def require(judged: Judged, *, where: str) -> None:
 def told(verdict: Verdict) -> list[str]:
     """Return a verdict in lines for people."""
     lines = [f"{verdict.name}: {verdict.state}"]
-    lines += [f"  {o.file}: hunk {o.hunk} is {abs(o.lines)} lines {_way(o)} its place" for o in verdict.offsets]
+    lines += [f"  {o.file}: hunk {o.hunk} is {_distance(o)} its place" for o in verdict.offsets]
     lines += [f"  {line}" for line in verdict.evidence]
     for conflict in verdict.conflicts:
         hunk = f"hunk {conflict.hunk}: " if conflict.hunk is not None else ""
@@ -222,8 +222,9 @@ def told(verdict: Verdict) -> list[str]:
     return lines
 
 
-def _way(offset: Offset) -> str:
-    return "below" if offset.lines > 0 else "above"
+def _distance(offset: Offset) -> str:
+    lines = abs(offset.lines)
+    return f"{lines} line{'s' if lines > 1 else ''} {'below' if offset.lines > 0 else 'above'}"
 
 
 def _plain(conflict: Conflict) -> JsonValue:

@@ -145,14 +145,7 @@ class Modules:
         return found
 
     def _imported(self, source: str, name: str, patience: int) -> Found:
-        module = self._inside(source)
-        try:
-            return self.lookup(module, name, patience - 1)
-        except Absent:
-            inner = self.get(f"{source}.{name}")
-            if inner is None:
-                raise
-            return Found(module=inner, node=None)
+        return self.lookup(self._inside(source), name, patience - 1)
 
     def _elsewhere(self, module: Module, name: str, patience: int) -> Found:
         """Look for a name that a module does not bind itself in those that it imports whole."""
@@ -163,6 +156,8 @@ class Modules:
                 return self._imported(source, name, patience)
             except Absent:
                 continue
+        if module.package == module.name and (inner := self.get(f"{module.name}.{name}")) is not None:
+            return Found(module=inner, node=None)
         if "__getattr__" in module.names:
             raise Open(f"{module.name} makes names when they are asked for")
         raise Absent(f"{module.path} has no name {name!r}")

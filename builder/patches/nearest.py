@@ -24,20 +24,14 @@ def explain(unplaced: Unplaced, lines: list[bytes]) -> tuple[str, int]:
             what += f", and its old lines are at line {_numbers(found)}"
         return what, unplaced.there[0]
     if len(found) > 1:
-        return (
-            f"its old lines are there {len(found)} times, at lines {_numbers(found)}; which are meant is open",
-            found[0],
-        )
+        return f"its old lines are there {len(found)} times, at lines {_numbers(found)}: ambiguous", found[0]
     if found:
         return f"its old lines are only above the hunk before it, at line {_numbers(found)}", found[0]
     if not hunk.old:
         return "it has no line of context, and the file is not empty", 0
     if (twice := next(find(hunk.old, lines), None)) is not None:
         side = "start" if hunk.at == 0 and twice != 0 else "end"
-        return (
-            f"its old lines are at line {twice + 1}, but belong at the {side} of the file: no context there",
-            twice,
-        )
+        return f"its old lines are at line {twice + 1}, but have to be at the {side} of the file", twice
     if (at := _spaced(hunk.old, lines)) is not None:
         return f"its old lines are at line {at + 1} with other whitespace", at
     if (fuzzy := _fuzzy(hunk, lines)) is not None:

@@ -80,7 +80,7 @@ class Layer:
         """See `Tree.kind`. A folder whose files are all deleted still counts as one."""
         if path in self.changes:
             return kind_of(self.changes[path]) or ("folder" if path in self._folders else None)
-        return "folder" if path in self._folders else self.below.kind(path)
+        return self.below.kind(path) or ("folder" if path in self._folders else None)
 
 
 def parents(path: str) -> list[str]:
