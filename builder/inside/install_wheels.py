@@ -6,7 +6,6 @@ lock did that. What is written is the same in every run: no time, no order of a 
 
 import csv
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -48,8 +47,18 @@ def move_to_scheme() -> None:
         source = Path(sysconfig.get_path(kind, "posix_prefix", vars=names))
         target = OUT / sysconfig.get_path(kind)[1:]
         if source.is_dir():
-            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
-            shutil.rmtree(source)
+            move(source, target)
+
+
+def move(source: Path, target: Path) -> None:
+    """Move a file or folder; a folder that is there already takes what the other one has."""
+    if source.is_dir() and not source.is_symlink() and target.is_dir():
+        for path in sorted(source.iterdir()):
+            move(path, target / path.name)
+        source.rmdir()
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source.rename(target)
 
 
 def forget_installer_cache(info: Path) -> None:
