@@ -15,7 +15,14 @@ from typing import Annotated
 import typer
 
 from builder import __version__
-from builder.cli import check_command, host_commands, image_commands, inspect_command, plan_command
+from builder.cli import (
+    check_command,
+    host_commands,
+    image_commands,
+    inspect_command,
+    patches_command,
+    plan_command,
+)
 from builder.cli.console import Console
 from builder.errors import Failure, Interrupted
 
@@ -31,6 +38,7 @@ image_commands.register(app)
 check_command.register(app)
 inspect_command.register(app)
 plan_command.register(app)
+patches_command.register(app)
 host_commands.register(app)
 
 

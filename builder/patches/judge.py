@@ -94,7 +94,7 @@ class Verdict:
             "offsets": [{"file": o.file, "hunk": o.hunk, "lines": o.lines} for o in self.offsets],
         }  # fmt: skip
         if self.conflicts:
-            found["conflicts"] = [_plain(conflict) for conflict in self.conflicts]
+            found["conflicts"] = [plain(conflict) for conflict in self.conflicts]
         if self.evidence:
             found["evidence"] = list(self.evidence)
         return found
@@ -214,11 +214,16 @@ def told(verdict: Verdict) -> list[str]:
     lines = [f"{verdict.name}: {verdict.state}"]
     lines += [f"  {o.file}: hunk {o.hunk} is {_distance(o)} its place" for o in verdict.offsets]
     lines += [f"  {line}" for line in verdict.evidence]
-    for conflict in verdict.conflicts:
-        hunk = f"hunk {conflict.hunk}: " if conflict.hunk is not None else ""
-        lines.append(f"  {conflict.file}: {hunk}{conflict.reason}")
-        lines += [f"    expected        {line}".rstrip() for line in conflict.expected]
-        lines += [f"    actual {number:>7}  {line}".rstrip() for number, line in conflict.actual]
+    lines += [f"  {line}" for conflict in verdict.conflicts for line in told_of(conflict)]
+    return lines
+
+
+def told_of(conflict: Conflict) -> list[str]:
+    """Return a conflict in lines for people."""
+    hunk = f"hunk {conflict.hunk}: " if conflict.hunk is not None else ""
+    lines = [f"{conflict.file}: {hunk}{conflict.reason}"]
+    lines += [f"  expected        {line}".rstrip() for line in conflict.expected]
+    lines += [f"  actual {number:>7}  {line}".rstrip() for number, line in conflict.actual]
     return lines
 
 
@@ -227,7 +232,8 @@ def _distance(offset: Offset) -> str:
     return f"{lines} line{'s' if lines > 1 else ''} {'below' if offset.lines > 0 else 'above'}"
 
 
-def _plain(conflict: Conflict) -> JsonValue:
+def plain(conflict: Conflict) -> JsonValue:
+    """Return a conflict as JSON values."""
     found: dict[str, JsonValue] = {
         "problem": conflict.problem, "file": conflict.file, "hunk": conflict.hunk, "reason": conflict.reason,
         "expected": list(conflict.expected),
