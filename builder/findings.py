@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from builder.errors import Failure, LockError, RecipeError
+from builder.errors import Failure, LockError, PatchError, RecipeError
 
 Severity = Literal["error", "warning", "note"]
 
 WEIGHT: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
 RECIPE = RecipeError.exit_code
 LOCK = LockError.exit_code
+PATCH = PatchError.exit_code
 _FILE = re.compile(r"\S+\.(?:toml|lock)")
 _KEY = re.compile(r"[A-Za-z0-9_.\[\]\"+-]+")
 

@@ -15,7 +15,7 @@ from builder.checks.inventory import engine_inventory, kept_inventory, lacks, ru
 from builder.checks.metadata import asks
 from builder.checks.trees import Fetch
 from builder.errors import Failure
-from builder.findings import LOCK, RECIPE, Finding, Severity, from_failure, ordered
+from builder.findings import LOCK, PATCH, RECIPE, Finding, Severity, from_failure, ordered
 from builder.includes import HeaderNeed
 from builder.inventory import Inventory, LibraryNeed, distribution_for
 from builder.lockfile import Lock, LockedInventory
@@ -33,17 +33,25 @@ _SOURCE = "the locked files"
 
 
 def check_images(
-    workspace: Workspace, chosen: Sequence[str], *, mirrors: Mirrors, fetch: Fetch | None = None
+    workspace: Workspace,
+    chosen: Sequence[str],
+    *,
+    mirrors: Mirrors,
+    fetch: Fetch | None = None,
+    strict: bool = False,
 ) -> tuple[Finding, ...]:
-    """Return all findings of some images. With leave to `fetch`, locked files that are not here are brought."""
+    """Return all findings of some images. With leave to `fetch`, locked files that are not here are brought.
+
+    With `strict`, redundant patches are errors unless they are acknowledged.
+    """
     found: list[Finding] = []
     for name in chosen:
-        found.extend(check_image(workspace, name, mirrors=mirrors, fetch=fetch))
+        found.extend(check_image(workspace, name, mirrors=mirrors, fetch=fetch, strict=strict))
     return ordered(found)
 
 
 def check_image(
-    workspace: Workspace, name: str, *, mirrors: Mirrors, fetch: Fetch | None = None
+    workspace: Workspace, name: str, *, mirrors: Mirrors, fetch: Fetch | None = None, strict: bool = False
 ) -> tuple[Finding, ...]:
     """Return the findings of one image, see `check_images`."""
     file, lock_file = workspace.shown(workspace.recipe(name)), workspace.shown(workspace.lock(name))
@@ -63,6 +71,7 @@ def check_image(
         found.extend(from_failure(failure, image=name, file=lock_file, check="lock"))
     if lock is not None:
         found.extend(_sources(workspace, recipe, lock))
+        found.extend(_redundant(recipe, lock, file, strict=strict))
     measured: dict[str, list[compat.Finding]] = {PACKAGES: [], HEADERS: [], CONTRACT: []}
     if lock is not None:
         for check, part in ((PACKAGES, _engine), (CONTRACT, _contracts)):
@@ -98,6 +107,21 @@ def _sources(workspace: Workspace, recipe: Recipe, lock: Lock) -> Iterator[Findi
                 details=(f"locked {lock.source[name].tree}", f"found  {now}"),
                 hint=f"rocm-images lock {recipe.name}",
             )  # fmt: skip
+
+
+def _redundant(recipe: Recipe, lock: Lock, file: str, *, strict: bool) -> Iterator[Finding]:
+    """Name the patches that the locked trees have already."""
+    accepted = {patch.name for patch in recipe.patch if patch.acknowledge_redundant is not None}
+    for patch in lock.patch:
+        files = [each.file for each in patch.file if each.state == "redundant"]
+        if patch.name in accepted or not (files or patch.state == "redundant"):
+            continue
+        yield Finding(
+            image=recipe.name, severity="error" if strict else "warning", exit_code=PATCH, check="patch",
+            file=file, key=f"patch.{patch.name}",
+            message=f"redundant: the tree has {_some(files) if files else 'its change'} already",
+            hint="drop it, or say with 'acknowledge-redundant' why it stays",
+        )  # fmt: skip
 
 
 def _judged(

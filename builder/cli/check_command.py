@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from builder.cli.console import Console
+from builder.cli.console import Console, in_ci
 from builder.cli.image_commands import Images, Json, MirrorsFile, chosen_images, workspace_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def check(
 ) -> None:
     """Check recipes, locks and locked files without an engine: all findings, with file, key and remedy.
 
-    Exit code: 0 without errors, else the class of the worst (2 recipe and rules, 3 lock, 8 not reachable).
+    Exit code: 0 without errors, else the class of the worst (2 recipe, rules, 3 lock, 4 patch, 8 not reachable).
 
     Example: rocm-images check sglang-debian --online --json
     """
@@ -48,7 +48,7 @@ def check(
     chosen = chosen_images(workspace, images)
     table = load_mirrors(workspace.root, mirrors)
     leave = Fetch(mirrors=table, story=console) if fetch else None
-    findings = check_images(workspace, chosen, mirrors=table, fetch=leave)
+    findings = check_images(workspace, chosen, mirrors=table, fetch=leave, strict=in_ci())
     if online:
         from builder.checks.online import check_online
 

@@ -23,7 +23,8 @@ else:
 Json = dict[str, Any]
 LEDGER = Path("/mnt/patches.json")
 VALUES = Path("/probed.json")
-WRITTEN = Path("/out/usr/share/rocm-images/patches.json")
+OUT = Path("/out")
+WRITTEN = "usr/share/rocm-images/patches.json"
 STAGES = Path("/srv")
 PATCH_FAILED = 4
 # Runs in an interpreter of its own, started as the image starts one: with its hooks, and nothing of the build.
@@ -162,11 +163,12 @@ def edit_states() -> dict[str, Json]:
 
 def write(ledger: Json, epoch: int) -> None:
     """Write the ledger as a layer that is the same in every run."""
-    WRITTEN.parent.mkdir(parents=True)
-    WRITTEN.write_text(json.dumps(ledger, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    WRITTEN.chmod(0o644)
-    for path in [WRITTEN, *WRITTEN.parents]:
-        if path.is_relative_to("/out"):
+    file = OUT / WRITTEN
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(ledger, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    file.chmod(0o644)
+    for path in [file, *file.parents]:
+        if path.is_relative_to(OUT):
             os.utime(path, (epoch, epoch))
 
 

@@ -1,0 +1,3 @@
+"""What the toy knows, and a row more."""
+
+ROWS = ["one", "two"]

@@ -1,0 +1,1 @@
+"""An engine that is small enough to patch in a test."""

@@ -1,0 +1,11 @@
+"""What the toy can do."""
+
+
+class Base:
+    @classmethod
+    def supports(cls):
+        return False
+
+
+class Backend(Base):
+    name = "toy"

@@ -1,0 +1,1 @@
+"""What the toy no longer needs."""

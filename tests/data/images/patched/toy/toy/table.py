@@ -1,0 +1,3 @@
+"""What the toy knows."""
+
+ROWS = ["one"]
