@@ -37,6 +37,13 @@ def installed_patches(recipe: Recipe, component: Component) -> tuple[Patch, ...]
     return tuple(patch for patch in recipe.patch if patch.target == component.name and patch.hook is None)
 
 
+def edited_files(recipe: Recipe) -> tuple[str, ...]:
+    """Return the files that patches change in installed trees, below `site-packages`."""
+    patches = [patch for component in recipe.component for patch in installed_patches(recipe, component)]
+    changes = [patch.edit or patch.overlay for patch in patches]
+    return tuple(change.file for change in changes if change is not None)
+
+
 def base_patches(recipe: Recipe) -> tuple[Patch, ...]:
     """Return the edits and overlays of what the runtime stage has already, in order."""
     there = {component.name for component in recipe.component if not component.is_layer}
