@@ -22,6 +22,7 @@ from builder.publish import publish, tag_is_taken
 from builder.reference import Digest, ImageReference
 from builder.smoke.promised import promised
 from builder.smoke.run import SmokeReport, require_passed, run_smoke
+from builder.sources.store import Store
 from builder.story import Story
 from builder.workspace import Workspace, write_atomic
 
@@ -261,8 +262,8 @@ def _fetch(
 def _smoke(prepared: Prepared, image: BuiltImage, *, workspace: Workspace, story: Story) -> SmokeReport:
     own = workspace.images / prepared.recipe.name / "tests"
     report = run_smoke(
-        image.id, promised(prepared), results=workspace.dist / prepared.recipe.name, story=story,
-        extra_tests=own if own.is_dir() else None,
+        image.id, promised(prepared, wheel=Store(workspace.store).get),
+        results=workspace.dist / prepared.recipe.name, story=story, extra_tests=own if own.is_dir() else None,
     )  # fmt: skip
     require_passed(report)
     return report

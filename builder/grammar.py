@@ -350,11 +350,23 @@ Loader = Annotated[
         "a module and an expression in it, such as 'aiter.ops.norm:module.load()'",
     ),
 ]
+Library = Annotated[
+    str,
+    Form(r"(?:/[A-Za-z0-9._+/-]+/)?[A-Za-z0-9._+-]+\.so(?:\.[0-9]+)*", "a library such as 'libnuma.so.1'", 255),
+]
+Ending = Annotated[
+    str,
+    Form(
+        r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])? *(?:==|<=|<|~=) *[A-Za-z0-9.+*]+",
+        "a requirement that an update ends, such as 'torch==2.11.0'",
+    ),
+]
 Size = Annotated[str, Form(r"[1-9][0-9]*[kmg]", "a size such as '512m' or '8g'")]
 
 Lines = Annotated[tuple[Line, ...], type_tuple]
 Names = Annotated[tuple[Name, ...], type_tuple, Distinct()]
 EnvNames = Annotated[tuple[EnvName, ...], type_tuple, Distinct()]
+Libraries = Annotated[tuple[Library, ...], type_tuple, Distinct()]
 Loaders = Annotated[tuple[Loader, ...], type_tuple, Distinct()]
 AbsolutePaths = Annotated[tuple[AbsolutePath, ...], type_tuple, Distinct()]
 AptPackages = Annotated[tuple[AptPackage, ...], type_tuple, Distinct()]

@@ -21,6 +21,23 @@ class SmokeEnv(Table):
     forbidden: Annotated[grammar.EnvNames, Field(description="Variables that must not be set.")] = ()
 
 
+class Accept(Table):
+    """A finding of a smoke test that this image is published with, for a reason and for a time."""
+
+    finding: Annotated[
+        Literal[
+            "requirement", "record", "module", "stamp", "claim", "remnant", "library", "symbol-version",
+            "duplicate", "text-relocation", "search-path",
+        ],
+        Field(description="What kind of finding, as docs/smoke-tests.md names them."),
+    ]  # fmt: skip
+    subject: Annotated[grammar.Sentence, Field(description="What it is about; '*' for any text.")]
+    reason: Annotated[grammar.Sentence, Field(description="Why it does no harm here.")]
+    until: Annotated[
+        grammar.Ending, Field(description="Requirement the exception ends with, such as 'torch==2.11.0'.")
+    ]
+
+
 class Smoke(Table):
     """What the smoke tests try in the finished image."""
 
@@ -55,6 +72,12 @@ class Smoke(Table):
         grammar.Loaders, Field(description="'module:expression' that must end with an extension loaded.")
     ] = ()
     paths: Annotated[grammar.AbsolutePaths, Field(description="Files and folders that must exist.")] = ()
+    dlopen: Annotated[
+        grammar.Libraries, Field(description="Libraries that are opened by name, such as 'libnuma.so.1'.")
+    ] = ()
+    accept: Annotated[
+        tuple[Accept, ...], type_tuple, Field(description="Findings that the image is published with.")
+    ] = ()
     env: Annotated[SmokeEnv, Field(description="Variables beside those of [image.env].")] = SmokeEnv()
     ships: Annotated[
         dict[grammar.AbsolutePath, grammar.Sentence],

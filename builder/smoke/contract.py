@@ -13,12 +13,14 @@ from typing import Any
 
 from builder.errors import RecipeError
 from builder.smoke.promises import PatchPromise
+from builder.smoke.pythonset import Accepted, PythonSet
 
 JIT_PROBES = ("sglang-hash", "torch-inline", "hip-module", "hipcc", "triton")
 # What a contract may be silent about: nobody says it, so there is nothing to hold the image to.
 SUBJECTS = (
     "python", "user", "workdir", "env", "writable", "gfx", "components", "imports", "absent", "argv", "loaders",
-    "paths", "required", "sizes", "contracts", "labels", "fingerprint", "devices",
+    "distributions", "paths", "required", "sizes", "contracts", "labels", "fingerprint", "program", "shell",
+    "torch",
     *(f"jit {name}" for name in JIT_PROBES),
 )  # fmt: skip
 
@@ -71,6 +73,10 @@ class Contract:
 
     `silent` maps what nobody says, out of `SUBJECTS`, to the reason; tests about that are not run. `patches` are
     those of its recipe.
+
+    `python_set` are the Python distributions it has to have, None where nobody says it. `rocm` is the version
+    that torch has to be built for. `dlopen` are libraries that must open by name, `accepted` are findings that do
+    not count.
     """
 
     image: str
@@ -110,6 +116,10 @@ class Contract:
     labels: Mapping[str, str] = field(default_factory=dict)
     silent: Mapping[str, str] = field(default_factory=dict)
     patches: tuple[PatchPromise, ...] = ()
+    python_set: PythonSet | None = None
+    rocm: str | None = None
+    dlopen: tuple[str, ...] = ()
+    accepted: tuple[Accepted, ...] = ()
 
     def to_json(self) -> str:
         """Return the contract as a JSON document with sorted keys."""
@@ -122,6 +132,9 @@ class Contract:
             table: dict[str, Any] = json.loads(text)
             table["components"] = tuple(ComponentVersion(**entry) for entry in table["components"])
             table["patches"] = tuple(PatchPromise(**entry) for entry in table["patches"])
+            table["accepted"] = tuple(Accepted(**entry) for entry in table["accepted"])
+            if table["python_set"] is not None:
+                table["python_set"] = PythonSet.from_table(table["python_set"])
             table["packages"] = {stage: tuple(names) for stage, names in table["packages"].items()}
             table["contracts"] = tuple((importer, provider) for importer, provider in table["contracts"])
             for each in fields(cls):

@@ -6,6 +6,7 @@ those: `contract`, `host` (testinfra, in a shared container), `fresh_host` (a co
 
 from __future__ import annotations
 
+import inspect
 import json
 import signal
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -19,9 +20,10 @@ import testinfra  # type: ignore[import-untyped]
 import testinfra.host  # type: ignore[import-untyped]
 
 from builder.engine import containers
+from builder.engine.cards import Card
 from builder.smoke.contract import Contract
 from builder.smoke.findings import unfit
-from builder.smoke.probing import Ahead, Card, Probe, Probing
+from builder.smoke.probing import Ahead, Probe, Probing
 from builder.smoke.recorder import FIGURES, NOT_RUN, SECONDS, Recorder, annotate
 
 __all__ = ["Probe"]  # the suite's own tests take it from here
@@ -31,6 +33,8 @@ _TEST_SECONDS = 900.0
 _CONTRACT = pytest.StashKey[Contract]()
 _PROBING = pytest.StashKey[Probing]()
 _AHEAD = pytest.StashKey[Ahead]()
+_QUICKEST_FIRST = ("triton", "hipcc", "hip-module", "sglang-hash", "torch-inline")
+_UNNAMED = ("compiles", "fingerprint", "program")  # of which an image has one
 _NEED_PYTHON = frozenset({"probe", "probe_in", "probed", "shared_probe"})
 
 
@@ -67,7 +71,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if name not in metafunc.fixturenames:
             continue
         if asked:
-            metafunc.parametrize(name, asked, ids=[getattr(each, "name", str(each)) for each in asked])
+            ids = ["none" if name in _UNNAMED else getattr(each, "name", str(each)) for each in asked]
+            metafunc.parametrize(name, asked, ids=ids)
         else:
             metafunc.parametrize(name, [pytest.param(None, marks=pytest.mark.not_asked, id="none")])
 
@@ -100,7 +105,8 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         marker = item.get_closest_marker("ahead")
         if marker is not None and NOT_RUN not in item.stash:
             name, arguments = marker.args
-            ahead.ask(item.nodeid, name, arguments(contract, **_parameters(item)))
+            given = arguments(contract, **_wanted(arguments, _parameters(item)))
+            ahead.ask(item.nodeid, given.pop("probe", name), given)
     ahead.begin()
 
 
@@ -243,13 +249,20 @@ def shared_probe(shared: containers.Running, probing: Probing) -> Probe:
 def _why_not(item: pytest.Item, config: pytest.Config) -> str | None:
     """Return why a test cannot judge this image here, None when it can."""
     contract, probing = config.stash[_CONTRACT], config.stash[_PROBING]
-    if item.get_closest_marker("gpu") is not None and probing.card is None:
+    gpu = item.get_closest_marker("gpu")
+    if gpu is not None and probing.card is None:
         return str(config.getoption("no_card"))
+    if gpu is not None and "model" in gpu.args and probing.card is not None and probing.card.model is None:
+        return "no folder with a model was given; give one with --model"
     subjects = [subject for marker in item.iter_markers("asks") for subject in marker.args]
     subjects += [f"jit {marker.args[0]}" for marker in item.iter_markers("jit")]
     if _NEED_PYTHON.intersection(getattr(item, "fixturenames", ())):
         subjects.insert(0, "python")
     return next((contract.silent[subject] for subject in subjects if subject in contract.silent), None)
+
+
+def _wanted(function: Callable[..., object], given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name in inspect.signature(function).parameters}
 
 
 def _parameters(item: pytest.Item) -> dict[str, Any]:
@@ -264,13 +277,31 @@ def _per_contract(contract: Contract) -> dict[str, Sequence[object]]:
         "component": askable,
         "module": contract.imports,
         "absent": contract.absent,
+        "library": contract.dlopen,
         "loader": contract.loaders,
+        "path": contract.paths,
+        "pair": [f"{importer} -> {provider}" for importer, provider in contract.contracts],
+        "required": contract.required,
+        "served_engine": [contract.engine] if contract.engine is not None else [],
+        "program": [*contract.entrypoint, *contract.cmd][:1],
+        "label": sorted(contract.labels),
+        "fingerprint": [contract.fingerprint] if contract.fingerprint is not None else [],
+        "started": _ways_to_start(contract),
+        "compiles": [name for name in _QUICKEST_FIRST if name in contract.jit][:1],
+        "sized": sorted(contract.sizes),
         "patch": contract.patches,
         "probed_patch": [patch for patch in contract.patches if patch.is_probed],
         "hook": [patch for patch in contract.patches if patch.kind == "hook"],
         "triton_gfx": contract.triton_gfx,
         "hip_gfx": contract.hip_gfx,
     }
+
+
+def _ways_to_start(contract: Contract) -> list[str]:
+    if not contract.argv:
+        return []
+    without = ["without the entrypoint"] if contract.entrypoint else []
+    return ["as declared", *without, "as another user"]
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

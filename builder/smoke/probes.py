@@ -24,6 +24,13 @@ _ELF = ("builder.elf.headers", "builder.elf.dynamic", "builder.elf.cache", "buil
 BORROWED: Mapping[str, tuple[str, ...]] = {
     "compiled_modules": (*_ELF[:2], f"{_PACKAGE}.records", f"{_PACKAGE}.python_set"),
     "elf_files": _ELF,
+    "opened_libraries": ("builder.elf.cache",),
+    "engine_contract": (
+        "builder.sourcetree",
+        "builder.pynames",
+        "builder.namespaces",
+        "builder.interfaces",
+    ),
     "patches": (f"{_STEPS}.probing",),
     "python_set": (f"{_PACKAGE}.records",),
 }

@@ -9,16 +9,19 @@ from builder.lockfile import Lock
 from builder.project import Prepared
 from builder.recipe import Recipe
 from builder.smoke.contract import ComponentVersion, Contract
+from builder.smoke.lockedset import AtHand, locked_set
 from builder.smoke.promises import PatchPromise
+from builder.smoke.pythonset import Accepted, PythonSet
 
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
 
 
-def promised(prepared: Prepared) -> Contract:
-    """Return what the smoke tests hold an image of this project to."""
+def promised(prepared: Prepared, *, wheel: AtHand = lambda _: None) -> Contract:
+    """Return what the smoke tests hold an image of this project to. `wheel` returns a file by its sha256."""
     return contract(
         prepared.recipe, fingerprint=prepared.fingerprint, packaged=_packaged(prepared),
         layers=prepared.rendered().owners, patches=_patches(prepared.recipe, prepared.lock),
+        python_set=locked_set(prepared, wheel),
     )  # fmt: skip
 
 
@@ -29,6 +32,7 @@ def contract(
     packaged: Mapping[str, str] | None = None,
     layers: tuple[str, ...] = (),
     patches: tuple[PatchPromise, ...] = (),
+    python_set: PythonSet | None = None,
 ) -> Contract:
     """Return what the smoke tests hold an image of this recipe to.
 
@@ -58,7 +62,11 @@ def contract(
         sizes={name: int(size[:-1]) * _UNITS[size[-1]] for name, size in smoke.sizes.items()}, layers=layers,
         contracts=tuple((importer, provider) for importer, provider in pairs if importer and provider),
         devices=image.devices, groups=image.groups, labels=render.labels(recipe, fingerprint=fingerprint),
-        patches=patches,
+        patches=patches, python_set=python_set, rocm=recipe.rocm, dlopen=smoke.dlopen,
+        accepted=tuple(
+            Accepted(finding=each.finding, subject=each.subject, reason=each.reason, until=each.until)
+            for each in smoke.accept
+        ),
     )  # fmt: skip
 
 

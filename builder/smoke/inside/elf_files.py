@@ -182,7 +182,14 @@ def _walk() -> Iterator[str]:
 
 def _sites() -> tuple[str, ...]:
     """Return the folders that Python imports from; the current one is none of the image's choice."""
-    return tuple(dict.fromkeys(entry for entry in sys.path if entry and Path(entry).is_dir()))
+    return tuple(dict.fromkeys(entry for entry in sys.path if entry and _is_folder(entry)))
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return Path(path).is_dir()
+    except OSError:  # below a folder that this user may not enter
+        return False
 
 
 def _within(path: str, folders: tuple[str, ...]) -> bool:
@@ -199,15 +206,28 @@ def _by_name(found: list[str], files: Files) -> dict[str, list[str]]:
 
 
 def _search_paths(starts: list[tuple[str, Dynamic | None, bool]]) -> list[dict[str, Any]]:
-    """Return the search paths that a file has of its own and that are relative, or not there."""
+    """Return the search paths that a file has of its own and that are relative, or not there.
+
+    What Debian's packages bring is left out: their tests and examples have some, and Debian answers for them.
+    """
     told = [
-        (path, entry) for path, each, _ in starts if each is not None for entry in (*each.rpath, *each.runpath)
+        (path, entry)
+        for path, each, _ in starts
+        if each is not None
+        for entry in (*each.rpath, *each.runpath)
+        if not entry.startswith(("/", "$")) or (entry.startswith("/") and not _is_folder(entry))
     ]
-    return [
-        {"path": path, "entry": entry}
-        for path, entry in told
-        if not entry.startswith(("/", "$")) or (entry.startswith("/") and not Path(entry).is_dir())
-    ]
+    packaged = _packaged({path for path, _ in told})
+    return [{"path": path, "entry": entry} for path, entry in told if path not in packaged]
+
+
+def _packaged(paths: set[str]) -> set[str]:
+    found: set[str] = set()
+    for listing in Path("/var/lib/dpkg/info").glob("*.list") if paths else ():
+        names = set(listing.read_text("utf-8", "replace").splitlines())
+        # Packages name files as they were before /lib and /bin became links into /usr.
+        found.update(path for path in paths if path in names or path.removeprefix("/usr") in names)
+    return found
 
 
 def _twice(found: list[str], files: Files, sites: tuple[str, ...], in_python: set[object]) -> list[dict[str, Any]]:

@@ -9,10 +9,11 @@ import pytest
 
 from builder.patchtables import Edit, Hook, Overlay, Patch, Probe, Series
 from builder.recipe import Base, Component, DebianBase, Image, Override, Recipe, Smoke, Source, Table
-from builder.smoketables import SmokeEnv
+from builder.smoketables import Accept, SmokeEnv
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "recipe.md"
 TABLES_OF_THEIR_OWN = {"base", "source", "component", "patch", "override", "image", "smoke"}
+TABLES_OF_SMOKE = {"env": SmokeEnv, "accept": Accept}
 KINDS_OF_PATCHES = {"series": Series, "edit": Edit, "overlay": Overlay, "hook": Hook, "probe": Probe}
 
 
@@ -46,7 +47,10 @@ def keys(model: type[Table]) -> list[str]:
         ),
         ("`[[override]]`", keys(Override)),
         ("`[image]`", keys(Image)),
-        ("`[smoke]`", keys(Smoke) + [f"env.{key}" for key in keys(SmokeEnv)]),
+        (
+            "`[smoke]`",
+            keys(Smoke) + [f"{table}.{key}" for table, model in TABLES_OF_SMOKE.items() for key in keys(model)],
+        ),
     ],
 )
 def test_a_section_names_exactly_the_keys_of_its_table(heading: str, expected: list[str]) -> None:
