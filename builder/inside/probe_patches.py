@@ -34,7 +34,7 @@ sys.path[0] = sys.argv[1]
 import probing
 del sys.path[0]
 asked = json.loads(sys.argv[2])
-found = [probing.evaluate(asked["module"], expression) for expression in asked["expressions"]]
+found = {module: [probing.evaluate(module, each) for each in asked[module]] for module in asked}
 open(sys.argv[3], "w").write(json.dumps(found))
 """
 
@@ -51,27 +51,31 @@ def main() -> None:
 
 
 def values(patches: list[Json]) -> dict[str, Json]:
-    """Return what the probes of some patches give here, by patch; one interpreter for each module."""
+    """Return what the probes of some patches give here, by patch.
+
+    One interpreter imports all their modules, as an engine does; where it does not survive that, each has its own.
+    """
     modules: dict[str, list[Json]] = {}
     for patch in patches:
         if patch["probe"] is not None:
             modules.setdefault(patch["probe"]["module"], []).append(patch)
+    asked = {module: [patch["probe"]["expression"] for patch in probed] for module, probed in modules.items()}
+    together = ask(asked) if asked else {}
     found: dict[str, Json] = {}
     for module, probed in modules.items():
-        answers = ask(module, [patch["probe"]["expression"] for patch in probed])
-        found.update(zip((patch["name"] for patch in probed), answers, strict=True))
+        alone = isinstance(together, str) and len(asked) > 1
+        answers = ask({module: asked[module]}) if alone else together
+        for place, patch in enumerate(probed):
+            found[patch["name"]] = answers[module][place] if isinstance(answers, dict) else {"error": answers}
     return found
 
 
-def ask(module: str, expressions: list[str]) -> list[Json]:
-    """Return what some expressions give in a module, in an interpreter of their own."""
+def ask(asked: dict[str, list[str]]) -> dict[str, list[Json]] | str:
+    """Return what expressions give in modules, in an interpreter of their own; or how that ended instead."""
     answer = Path("/tmp/probe-answer.json")  # noqa: S108 -- a build stage, nobody else is here
     answer.unlink(missing_ok=True)
-    asked = json.dumps({"module": module, "expressions": expressions})
-    done = started("-c", CHILD, str(Path(__file__).parent), asked, str(answer))
-    if answer.exists():
-        return list(json.loads(answer.read_text(encoding="utf-8")))
-    return [{"error": ended(done)}] * len(expressions)
+    done = started("-c", CHILD, str(Path(__file__).parent), json.dumps(asked), str(answer))
+    return dict(json.loads(answer.read_text(encoding="utf-8"))) if answer.exists() else ended(done)
 
 
 def started(*words: str) -> subprocess.CompletedProcess[str]:

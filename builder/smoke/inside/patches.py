@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from builder.inside.probing import evaluate
-from builder.smoke.inside.evidence import run
 
 LEDGER = Path("/usr/share/rocm-images/patches.json")
 
@@ -33,11 +33,15 @@ def _ledger() -> dict[str, Any] | None:
 
 
 def _hooks() -> dict[str, Any]:
-    status, said = run([sys.executable, "-m", "rocm_images_hooks"])
+    # What engines say while they are imported goes to standard error, and is no part of the answer.
+    done = subprocess.run(
+        [sys.executable, "-m", "rocm_images_hooks"], stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
     try:
-        return {hook["name"]: hook for hook in json.loads(said)["hooks"]}
+        return {hook["name"]: hook for hook in json.loads(done.stdout)["hooks"]}
     except ValueError:
+        said = (done.stdout + done.stderr).decode("utf-8", "replace")
         lines = [line for line in said.splitlines() if line.strip()]
         raise RuntimeError(
-            f"the check of the hooks ended with status {status}: {' | '.join(lines[-3:])}"
+            f"the check of the hooks ended with status {done.returncode}: {' | '.join(lines[-3:])}"
         ) from None

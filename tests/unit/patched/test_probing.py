@@ -139,6 +139,20 @@ def test_a_module_is_imported_once_for_all_its_probes(stages: Stages) -> None:
     assert count.read_text() == "x"
 
 
+def test_a_module_that_ends_the_interpreter_takes_no_other_with_it(stages: Stages) -> None:
+    modules = ("engine", "deadly", "other")
+    asked = [{"name": each, "probe": {"module": each, "expression": "WIDTH"}} for each in modules]
+    stages.write("modules/engine.py", "WIDTH = 8")
+    stages.write("modules/deadly.py", "import os; os._exit(7)")
+    stages.write("modules/other.py", "WIDTH = 9")
+    stages.monkeypatch.setenv("PYTHONPATH", str(stages.place / "modules"))
+    assert probe_patches.values(asked) == {
+        "engine": {"value": 8},
+        "deadly": {"error": "the interpreter ended with status 7: it said nothing"},
+        "other": {"value": 9},
+    }
+
+
 @pytest.mark.parametrize(
     ("expression", "value"),
     [
