@@ -69,8 +69,7 @@ class Layer:
             **(below.changes if isinstance(below, Layer) else {}),
             **changes,
         }
-        added = (path for path, entry in self.changes.items() if entry is not None)
-        self._folders = {parent for path in added for parent in parents(path)}
+        self._folders: set[str] | None = None
 
     def read(self, path: str) -> Entry | None:
         """See `Tree.read`."""
@@ -79,8 +78,15 @@ class Layer:
     def kind(self, path: str) -> Kind | None:
         """See `Tree.kind`. A folder whose files are all deleted still counts as one."""
         if path in self.changes:
-            return kind_of(self.changes[path]) or ("folder" if path in self._folders else None)
-        return self.below.kind(path) or ("folder" if path in self._folders else None)
+            return kind_of(self.changes[path]) or ("folder" if path in self._made() else None)
+        return self.below.kind(path) or ("folder" if path in self._made() else None)
+
+    def _made(self) -> set[str]:
+        """Return the folders of what was added; worked out when first asked, as most patches add nothing."""
+        if self._folders is None:
+            added = (path for path, entry in self.changes.items() if entry is not None)
+            self._folders = {parent for path in added for parent in parents(path)}
+        return self._folders
 
 
 def parents(path: str) -> list[str]:

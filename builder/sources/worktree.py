@@ -10,7 +10,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from builder.patches.diff import PatchFile
 from builder.patches.judge import Judged, Patch, judge, require
 from builder.patches.tree import FILE, LINK, PROGRAM, Entry, Kind
 from builder.sources.githash import tree_id
+
+_CHUNK = 1 << 20
 
 
 class FolderTree:
@@ -110,11 +112,9 @@ def write_tree(source: Path, changes: Mapping[str, Entry | None], into: Path, *,
         os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - names of bytes, here and below
         if entry.is_link:
             os.symlink(entry.data, place)  # noqa: PTH211
+            os.utime(place, (epoch, epoch), follow_symlinks=False)
         else:
-            with open(place, "wb") as file:  # noqa: PTH123
-                file.write(entry.data)
-            os.chmod(place, entry.mode & 0o777)  # noqa: PTH101
-        os.utime(place, (epoch, epoch), follow_symlinks=False)
+            _write(place, [entry.data], entry.mode, epoch)
         while len(folder) >= len(root):
             folders.add(folder)
             folder = folder.rpartition(b"/")[0]
@@ -149,13 +149,30 @@ def _copy(source: bytes, into: bytes, below: bytes, without: set[bytes], epoch: 
 def _copy_file(entry: os.DirEntry[bytes], target: bytes, path: bytes, epoch: int) -> None:
     if entry.is_symlink():
         os.symlink(os.readlink(entry.path), target)  # noqa: PTH115, PTH211 - a Path would tidy it up
+        os.utime(target, (epoch, epoch), follow_symlinks=False)
     elif entry.is_file(follow_symlinks=False):
-        shutil.copyfile(entry.path, target)
-        mode = entry.stat(follow_symlinks=False).st_mode
-        os.chmod(target, 0o755 if mode & stat.S_IXUSR else 0o644)  # noqa: PTH101
+        source = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            mode = PROGRAM if os.fstat(source).st_mode & stat.S_IXUSR else FILE
+            _write(target, iter(lambda: os.read(source, _CHUNK), b""), mode, epoch)
+        finally:
+            os.close(source)
     else:
         raise RecipeError(f"{path.decode(errors='replace')}: expected a file, a folder or a link in a source")
-    os.utime(target, (epoch, epoch), follow_symlinks=False)
+
+
+def _write(target: bytes, chunks: Iterable[bytes], mode: int, epoch: int) -> None:
+    """Write a file that is not there yet. Few calls for each: there are thousands of files."""
+    sink = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        for data in chunks:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(sink, rest) :]
+        os.fchmod(sink, mode & 0o777)
+        os.utime(sink, (epoch, epoch))
+    finally:
+        os.close(sink)
 
 
 def _finish(folder: bytes, epoch: int) -> None:
