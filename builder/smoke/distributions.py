@@ -87,20 +87,26 @@ def altered(figures: Figures, wanted: PythonSet | None) -> Iterator[Problem]:
     """Yield what is not as its RECORD says, or came from another wheel than the locked one."""
     locked = {each.project: each for each in wanted.distributions} if wanted is not None else {}
     for name, each in visible(figures).items():
-        for state, words in (("changed", "are not"), ("gone", "are gone that were")):
-            if files := each[state]:
-                cause = f"{name} {each['version']}: {_counted(files)} {words} as its RECORD says: {_some(files)}"
-                yield Problem(
-                    subject=name, cause=cause.replace("were as", "were installed as"), details=tuple(files[:12])
-                )
+        whose = f"{name} {each['version']}"
+        yield from _altered(
+            name, each, f"{whose}: {{}} not as its RECORD says", f"{whose}: {{}} of its RECORD {{}} gone"
+        )
         if each["package"] is None and (problem := _other_build(each, locked.get(name))) is not None:
             yield problem
     for name, package in figures["packages"].items():
-        for state, words in (("changed", "are not"), ("gone", "are gone, unlike")):
-            edited = tuple(f"/{file}" for file in wanted.edited) if wanted is not None else ()
-            if files := [file for file in package[state] if not file.endswith(edited)]:
-                cause = f"package {name}: {_counted(files)} {words} what Debian ships: {_some(files)}"
-                yield Problem(subject=name, cause=cause, details=tuple(files))
+        whose = f"package {name}"
+        yield from _altered(
+            name, package, f"{whose}: {{}} not what Debian ships", f"{whose}: {{}} of it {{}} gone"
+        )
+
+
+def _altered(subject: str, state: Mapping[str, Any], changed: str, gone: str) -> Iterator[Problem]:
+    if files := state["changed"]:
+        words = changed.format(f"{_counted(files)} {_are(files)}")
+        yield Problem(subject=subject, cause=f"{words}: {_some(files)}", details=tuple(files[:12]))
+    if files := state["gone"]:
+        words = gone.format(_counted(files), _are(files))
+        yield Problem(subject=subject, cause=f"{words}: {_some(files)}", details=tuple(files[:12]))
 
 
 def unmet(figures: Figures, wanted: PythonSet | None) -> Iterator[Problem]:
@@ -120,7 +126,9 @@ def unmet(figures: Figures, wanted: PythonSet | None) -> Iterator[Problem]:
                     needed = Requirement(line)
                 except InvalidRequirement:
                     if extra == "":
-                        yield Problem(subject=f"{name}: {line}", cause=f"{name}: its requirement {line!r} is none")
+                        yield Problem(
+                            subject=f"{name}: {line}", cause=f"{name}: its requirement {line!r} cannot be read"
+                        )
                     continue
                 if needed.marker is not None and not needed.marker.evaluate(
                     {**figures["environment"], "extra": extra}
@@ -129,7 +137,7 @@ def unmet(figures: Figures, wanted: PythonSet | None) -> Iterator[Problem]:
                 other = canonicalize_name(needed.name)
                 if (problem := _unmet(name, found[name], needed, found.get(other))) is not None:
                     yield problem
-                elif not needed.extras <= asked[other]:
+                elif other in asked and not needed.extras <= asked[other]:
                     asked[other] |= needed.extras
                     waiting.append(other)
 
@@ -231,6 +239,10 @@ def _told(each: Mapping[str, Any]) -> str:
 
 def _counted(files: list[str]) -> str:
     return "1 file" if len(files) == 1 else f"{len(files)} files"
+
+
+def _are(files: list[str]) -> str:
+    return "is" if len(files) == 1 else "are"
 
 
 def _some(files: list[str]) -> str:
