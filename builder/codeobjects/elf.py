@@ -6,6 +6,7 @@ Guide for AMDGPU Backend", sections ELF Header and Note Records.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from builder.codeobjects import processors
 from builder.elf.headers import (
     HEADER_SIZE,
     MAGIC,
+    PT_LOAD,
     PT_NOTE,
     Header,
     Segment,
@@ -24,8 +26,8 @@ from builder.elf.headers import (
 )
 
 __all__ = [
-    "HEADER_SIZE", "MAGIC", "Header", "Section", "Segment", "header", "notes", "offset_of", "sections", "segments",
-    "target",
+    "HEADER_SIZE", "MAGIC", "Header", "Section", "Segment", "header", "loaded", "notes", "offset_of", "sections",
+    "segments", "target",
 ]  # fmt: skip
 
 EM_AMDGPU = 224
@@ -37,6 +39,8 @@ _SHN_XINDEX = 0xFFFF
 _ISA_NOTE = 3  # NT_AMD_HSA_ISA_VERSION
 _MOST_HEADERS = 1 << 20
 _LONGEST_NAME = 256
+_MOST_LOADED = 64
+_MOST_NOTES = 1024
 _V4_SETTINGS = ("", "", "-", "+")  # unsupported, any, off, on
 
 
@@ -75,6 +79,11 @@ def sections(data: memoryview, of: Header) -> tuple[Section, ...]:
                 raise Unreadable(f"section {name} is compressed, which no loader undoes")
         found.append(Section(name=name, address=address, offset=offset, size=size))
     return tuple(found)
+
+
+def loaded(among: tuple[Segment, ...]) -> tuple[Segment, ...]:
+    """Return the segments that are loaded; of more than any linker makes, the first."""
+    return tuple(segment for segment in among if segment.kind == PT_LOAD)[:_MOST_LOADED]
 
 
 def notes(data: memoryview, among: tuple[Segment, ...]) -> Iterator[tuple[str, int, memoryview]]:
@@ -119,7 +128,7 @@ def target(data: memoryview | bytes, of: Header) -> str:
 
 
 def _target_of_version_2(data: memoryview, of: Header) -> str:
-    for owner, kind, content in notes(data, segments(data, of)):
+    for owner, kind, content in itertools.islice(notes(data, segments(data, of)), _MOST_NOTES):
         if owner == "AMD" and kind == _ISA_NOTE and len(content) >= 16:
             major, minor, stepping = struct.unpack_from("<III", content, 4)
             if major < 100 and minor < 10 and stepping < 16:

@@ -83,14 +83,10 @@ def _program(data: memoryview, head: elf.Header, budget: Budget) -> FileCode | N
             problems += told
     for section in sections:
         if section.name == _WRAPPERS:
-            asked = 0
-            for address in _pointers(data[section.offset : section.offset + section.size], budget.limits):
-                asked += 1
-                elsewhere = _elsewhere(data, head, address, sections)
-                if elsewhere is not None:
-                    bundles.append(_one(data[elsewhere:], budget))
-            if asked > len(bundles):
-                problems.append(f"the program registers {asked} bundles, {len(bundles)} are there")
+            registered = list(_pointers(data[section.offset : section.offset + section.size], budget.limits))
+            bundles += [_one(data[at:], budget) for at in _elsewhere(data, head, set(registered), sections)]
+            if len(registered) > len(bundles):
+                problems.append(f"the program registers {len(registered)} bundles, {len(bundles)} are there")
     if not bundles and not problems:
         return None
     return FileCode(kind="program", bundles=tuple(bundles), problems=tuple(problems[:_MOST_PROBLEMS]))
@@ -124,13 +120,13 @@ def _one(data: memoryview, budget: Budget) -> Bundle:
 
 def _next(data: memoryview, at: int) -> int | None:
     """Return where the next bundle starts, searching window by window."""
-    overlap = len(bundle.MAGIC) - 1
+    overlap, size = len(bundle.MAGIC) - 1, _PAGE  # mostly it is near
     while at < len(data):
-        window = bytes(data[at : at + _WINDOW + overlap])
+        window = bytes(data[at : at + size + overlap])
         places = [place for magic in (bundle.MAGIC, compressed.MAGIC) if (place := window.find(magic)) >= 0]
         if places:
             return at + min(places)
-        at += _WINDOW
+        at, size = at + size, _WINDOW
     return None
 
 
@@ -156,14 +152,19 @@ def _pointers(data: memoryview, limits: Limits) -> Iterator[int]:
             yield address
 
 
-def _elsewhere(data: memoryview, head: elf.Header, address: int, sections: tuple[elf.Section, ...]) -> int | None:
-    """Return the offset of a registered bundle that does not lie in the section for bundles."""
-    if address == 0:
-        return None
-    if any(s.name == _FATBIN and s.address <= address < s.address + s.size for s in sections):
-        return None
+def _elsewhere(
+    data: memoryview, head: elf.Header, addresses: set[int], sections: tuple[elf.Section, ...]
+) -> Iterator[int]:
+    """Yield the offsets of registered bundles that do not lie in the section for bundles."""
+    inside = [(each.address, each.address + each.size) for each in sections if each.name == _FATBIN]
+    outside = sorted(
+        address for address in addresses if address and not any(first <= address < last for first, last in inside)
+    )
     try:
-        offset = elf.offset_of(address, elf.segments(data, head))
+        loaded = elf.loaded(elf.segments(data, head)) if outside else ()
     except Unreadable:
-        return None
-    return offset if offset is not None and is_bundle(data[offset : offset + FIRST_BYTES]) else None
+        return
+    for address in outside:
+        offset = elf.offset_of(address, loaded)
+        if offset is not None and is_bundle(data[offset : offset + FIRST_BYTES]):
+            yield offset

@@ -98,6 +98,28 @@ def test_crowds_of_bundles_are_counted_out() -> None:
     assert found.problems[0] == "more than 200 bundles; the rest is not read"
 
 
+def test_crowds_of_pointers_segments_and_notes_are_counted_out() -> None:
+    """Each is a loop in another, and what would go on for hours ends at once."""
+    wrapper = struct.pack("<IIQQ", 0x48495046, 1, 0x400000, 0)
+    segments = ((1, 4096, 0x500000, b""),) * 60_000
+    pointers = forge.elf(62, abi=(0, 0), sections=((".hipFatBinSegment", wrapper * 60_000, 0),), segments=segments)
+    found = read_file(memoryview(pointers))
+    assert found is not None
+    assert found.problems == ("the program registers 60000 bundles, 0 are there",)
+
+    note = struct.pack("<III", 0, 0, 9) * 60_000
+    notes = forge.elf(224, 0, abi=(64, 0), segments=((4, 64 + 56 * 60_000, 0, note),) * 60_000) + note
+    found = read_file(memoryview(notes))
+    assert found is not None
+    assert found.bundles[0].problem == "a code object of version 2 without a note of its processor"
+
+
+def test_crowds_of_magics_are_walked_once() -> None:
+    found = read_file(memoryview(forge.program(b"CCOB" * 300_000)))
+    assert found is not None
+    assert len(found.bundles) == 100_000
+
+
 def test_empty_zstd_blocks_do_not_go_on_for_ever() -> None:
     """Version 1 does not tell its size, and three bytes are a block: a gigabyte would be walked in steps."""
     frame = b"\x28\xb5\x2f\xfd\x00\x58" + bytes(3) * 5000
