@@ -6,6 +6,7 @@ import pytest
 
 from builder.errors import RecipeError
 from builder.smoke.contract import ComponentVersion, Contract
+from builder.smoke.pythonset import Accepted, LockedDistribution, PythonSet
 
 
 def full() -> Contract:
@@ -27,6 +28,23 @@ def full() -> Contract:
         hip_gfx=("gfx1100",),
         packages={"base.build": ("g++",), "base.runtime": ("g++", "ninja-build")},
         shm="8g",
+        python_set=PythonSet(
+            distributions=(
+                LockedDistribution(
+                    project="triton", version="3.6.0", layer="triton", file="t.whl", sha256="5" * 64, record="r"
+                ),
+                LockedDistribution(project="vllm", version="0.28.0", layer="vllm"),
+            ),
+            debian={"torch": "python3-torch"},
+            protected=("torch", "triton"),
+            requires={"sglang": ("orjson",)},
+            extras={"sglang": ("srt",)},
+            forbid=("nvidia-*",),
+            foreign_base="docker.io/rocm/dev",
+        ),
+        rocm="7.2.4",
+        dlopen=("libnuma.so.1",),
+        accepted=(Accepted(finding="library", subject="libcuda*", reason="no card", until="torch==2.6.0"),),
     )
 
 

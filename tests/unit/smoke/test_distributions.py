@@ -177,8 +177,8 @@ def test_what_is_forbidden_is_told_with_its_pattern() -> None:
     found = figures(installed("nvidia-cublas-cu12", "12.1"))
     assert causes(judged.forbidden(found, PythonSet(forbid=("flashinfer-*", "nvidia-*")))) == [
         (
-            f"nvidia-cublas-cu12 12.1 (installed by uv at {SITE}/nvidia-cublas-cu12-12.1.dist-info) is in the image, "
-            "forbidden by 'nvidia-*'"
+            f"nvidia-cublas-cu12 12.1 (installed by uv at {SITE}/nvidia-cublas-cu12-12.1.dist-info) is in the "
+            "image, forbidden by 'nvidia-*'"
         )
     ]
 
