@@ -153,7 +153,7 @@ class _Work:
             note = f"what {name!r} has is read in its build; name a folder with --at {name}=PATH to judge it here"
             reports = tuple(Report(patch=patch, state=None, notes=(note,)) for patch in patches)
             return Judgement(name=name, at=at, pinned=pinned, reports=reports)
-        with self.fetching.story.step(f"judging {len(patches)} patches on {name} {at}"):
+        with self.fetching.story.step(f"judging the patches of {name} on {at}"):
             reports = judge_patches(patches, parts, tree, roots=roots)
         found = Judgement(name=name, at=at, pinned=pinned, reports=self._noted(name, at, reports))
         if not (suggest and found.fails):

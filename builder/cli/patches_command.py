@@ -91,7 +91,8 @@ def _text(image: str, judged: tuple[Judgement, ...]) -> str:
     lines = [] if judged else [f"{image} has no patches"]
     for each in judged:
         pinned = "as pinned" if each.at == each.pinned else f"pinned is {each.pinned}"
-        lines.append(f"{image}: {len(each.reports)} patches on {each.name} {each.at}, {pinned}")
+        count = f"{len(each.reports)} patch{'es' if len(each.reports) > 1 else ''}"
+        lines.append(f"{image}: {count} on {each.name} {each.at}, {pinned}")
         lines += [line for report in each.reports for line in report.lines()]
         if each.tried:
             where = f"is {each.newest}" if each.newest else "was not found"
