@@ -13,7 +13,7 @@ from builder.cli.console import Console
 from builder.workspace import Workspace, find_workspace
 
 if TYPE_CHECKING:
-    from builder.host.doctor import Check
+    from builder.host.checks import Check
     from builder.host.registry_service import RegistrySettings
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -33,12 +33,20 @@ def register(app: typer.Typer) -> None:
     app.add_typer(_registry, name="registry")
 
 
-def doctor(context: typer.Context, as_json: Json = False) -> None:
-    """Tell what of the needed this machine has, and how to get the rest. Exit code 8 if something is missing."""
+def doctor(
+    context: typer.Context,
+    as_json: Json = False,
+    gpu: Annotated[bool, typer.Option("--gpu", help="Look also for what the GPU needs.")] = False,
+) -> None:
+    """Tell what of the needed this machine has, and how to get the rest. Exit code 8 if something is missing.
+
+    Example: rocm-images doctor --gpu
+    """
     from builder.errors import EngineError
     from builder.host.doctor import examine
+    from builder.host.gpu import examine_gpu
 
-    checks = examine(_project(context))
+    checks = (*examine(_project(context)), *(examine_gpu() if gpu else ()))
     if as_json:
         held = {"complete": all(check.found for check in checks), "checks": [asdict(check) for check in checks]}
         Console().result(json.dumps(held, indent=2))

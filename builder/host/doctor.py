@@ -9,7 +9,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import uv
@@ -19,6 +18,7 @@ from builder.engine import client
 from builder.engine.client import EngineInfo
 from builder.errors import Failure
 from builder.host import packages, programs
+from builder.host.checks import Check, check
 from builder.mirrors import load_mirrors
 
 _OLDEST_PYTHON = (3, 11)
@@ -28,17 +28,6 @@ _ENGINE_GIB = 20
 _PROJECT_GIB = 10
 _ASKING_SECONDS = 10
 _INSTALL = "rocm-images install"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Check:
-    """One thing the program needs. `state` is what was found; `remedy`, a command or a sentence, gets it."""
-
-    name: str
-    found: bool
-    state: str
-    needed_for: str
-    remedy: str | None
 
 
 def examine(root: Path) -> tuple[Check, ...]:
@@ -68,7 +57,7 @@ def _engine(engine: EngineInfo | None, why_not: str) -> Check:
         state += f", {engine.driver} driver"
     if not client.is_engine_new_enough(engine.version):
         state += "; too old"
-    return _check("engine", found=client.is_engine_new_enough(engine.version), state=state,
+    return check("engine", found=client.is_engine_new_enough(engine.version), state=state,
                   needed_for=needed_for, remedy=f"stop it, then: {client.START_HINT}")  # fmt: skip
 
 
@@ -76,7 +65,7 @@ def _programs(engine: EngineInfo | None) -> Iterator[Check]:
     yield _program(packages.DOCKER, "docker")
     version = engine.buildx_version if engine is not None else client.buildx_version()
     enough = version is not None and client.is_new_enough(version)
-    yield _check(
+    yield check(
         packages.BUILDX.name, found=enough, needed_for=packages.BUILDX.purpose, remedy=_INSTALL,
         state="no such plugin" if version is None else version if enough else f"{version}, too old",
     )  # fmt: skip
@@ -87,12 +76,12 @@ def _programs(engine: EngineInfo | None) -> Iterator[Check]:
 
 def _sources(root: Path) -> Iterator[Check]:
     keyring = programs.KEYRING_FILE
-    yield _check(
+    yield check(
         packages.KEYRING.name, found=keyring.exists(), needed_for=packages.KEYRING.purpose, remedy=_INSTALL,
         state=str(keyring) if keyring.exists() else f"no {keyring}",
     )  # fmt: skip
     apt = programs.find("apt-get")
-    yield _check(
+    yield check(
         "apt", found=apt is not None, state=str(apt or "not found"), remedy="use a Debian machine for such bases",
         needed_for="resolve the packages of Debian bases",
     )  # fmt: skip
@@ -115,7 +104,7 @@ def _uv() -> Check:
         found, state = told.status == 0, told.stdout.strip() or "does not start"
     except (FileNotFoundError, Failure) as error:
         found, state = False, str(error)
-    return _check(
+    return check(
         "uv", found=found, state=state, needed_for="resolve and fetch Python packages",
         remedy="install the project's requirements again: requirements/install runtime",
     )  # fmt: skip
@@ -145,14 +134,14 @@ def _disk(name: str, folder: Path, least: int, needed_for: str, remedy: str) -> 
         free = shutil.disk_usage(existing).free / _GIB
     except OSError as error:
         return Check(name=name, found=False, state=str(error), needed_for=needed_for, remedy=remedy)
-    return _check(
+    return check(
         name, found=free >= least, state=f"{free:.0f} GiB at {folder}, at least {least} wanted",
         needed_for=needed_for, remedy=remedy,
     )  # fmt: skip
 
 
 def _python() -> Check:
-    return _check(
+    return check(
         "Python", found=sys.version_info >= _OLDEST_PYTHON, needed_for="run this program",
         state=f"{'.'.join(map(str, sys.version_info[:3]))} at {os.path.realpath(sys.executable)}",
         remedy="use a Debian 12 or newer, or another Python from 3.11 on",
@@ -161,11 +150,7 @@ def _python() -> Check:
 
 def _program(need: packages.Need, program: str) -> Check:
     path = programs.find(program)
-    return _check(
+    return check(
         need.name, found=path is not None, state=str(path or "not found"), needed_for=need.purpose,
         remedy=_INSTALL,
     )  # fmt: skip
-
-
-def _check(name: str, *, found: bool, state: str, needed_for: str, remedy: str) -> Check:
-    return Check(name=name, found=found, state=state, needed_for=needed_for, remedy=None if found else remedy)

@@ -21,6 +21,8 @@ from typing import Any
 import testinfra  # type: ignore[import-untyped]
 
 from builder.engine import containers
+from builder.engine.cards import Card
+from builder.engine.commands import run_to_end
 from builder.errors import EngineError
 from builder.smoke import probes
 from builder.smoke.contract import Contract
@@ -29,20 +31,13 @@ from builder.smoke.findings import Finding, Unfit, diagnosed
 Probe = Callable[..., dict[str, Any]]
 # OpenShift and its like start a pod as a uid that no image knows, in the group 0.
 NAMELESS = containers.Identity(uid=1000740001, gid=0)
+COMMAND = "command"  # not a program of ours that runs inside, but the image's own
 MODEL = "/model"  # where a model of the host is seen in a container
 _PROBE_SECONDS = 240.0
+_COMMAND_SECONDS = 120.0
 _LIFETIME_SECONDS = 1200
 _CLOSE_SECONDS = 60.0
 _KILL_SECONDS = 20.0  # what a probe gets beyond its own limit, before its container is taken away
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
-    """How the host's GPU is handed to containers; `model` is a folder with a model for the engine, or None."""
-
-    devices: tuple[str, ...]
-    groups: tuple[str, ...]
-    model: str | None = None
 
 
 class Probing:
@@ -95,8 +90,22 @@ class Probing:
         """Run a probe in a container of its own. `nameless` and `card` among the arguments are for its start."""
         given = dict(arguments)
         nameless, card = bool(given.pop("nameless", False)), bool(given.pop("card", False))
+        if name == COMMAND:
+            return self._command(nameless=nameless, **given)
         with self.start(nameless=nameless, card=card) as container:
             return self.probe_in(container)(name, **given)
+
+    def _command(
+        self, *, nameless: bool, command: Sequence[str], entrypoint: Sequence[str] | None
+    ) -> dict[str, Any]:
+        """Run the image's own command to its end; `entrypoint` None keeps the image's own."""
+        ended = run_to_end(
+            self.image, run=self.run, entrypoint=entrypoint, command=command, shm=self.contract.shm,
+            user=f"{NAMELESS.uid}:{NAMELESS.gid}" if nameless else None,
+            owner=NAMELESS if nameless else self.owner, writable=self.contract.writable,
+            read_only=self.contract.read_only, limit_seconds=_COMMAND_SECONDS,
+        )  # fmt: skip
+        return {"status": ended.status, "lines": list(ended.lines), "limit": _COMMAND_SECONDS}
 
     def _probe(
         self, container: containers.Running, name: str, arguments: Mapping[str, Any], limit_seconds: float

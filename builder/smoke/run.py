@@ -24,10 +24,10 @@ import pytest
 import builder
 from builder import process
 from builder.engine import containers
+from builder.engine.cards import Card
 from builder.errors import EngineError, SmokeError
 from builder.smoke.contract import Contract
 from builder.smoke.findings import Finding
-from builder.smoke.probing import Card
 from builder.smoke.recorder import PROGRESS
 from builder.story import Story
 from builder.workspace import write_atomic
