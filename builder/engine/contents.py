@@ -72,11 +72,27 @@ def pull(reference: ImageReference, story: Story) -> str:
             ) from error
 
 
-def layer_sizes(image: str) -> tuple[int, ...]:
-    """Return the unpacked size in bytes of every step of an image's history, the first step first."""
+def layers(image: str) -> tuple[tuple[str, int], ...]:
+    """Return what made every step of an image's history, and its unpacked size in bytes, the first step first."""
     with _client() as client:
         history: list[dict[str, Any]] = client.images.get(image).history()
-    return tuple(int(step["Size"]) for step in reversed(history))
+    return tuple((_made_by(str(step["CreatedBy"])), int(step["Size"])) for step in reversed(history))
+
+
+def _made_by(words: str) -> str:
+    """Return a step as a Dockerfile has it; the older builder wrapped it into a shell command."""
+    bare = words.removeprefix("/bin/sh -c ")
+    return bare.removeprefix("#(nop)").strip() if bare.startswith("#(nop)") or bare == words else f"RUN {bare}"
+
+
+def exists(client: docker.DockerClient, name: str, path: str) -> bool:
+    """Tell whether there is anything at a path of a container; see `created`. Links are not followed."""
+    try:
+        chunks, _ = client.api.get_archive(name, path)
+    except docker.errors.NotFound:
+        return False
+    chunks.close()
+    return True
 
 
 def export(image: str) -> Iterator[bytes]:

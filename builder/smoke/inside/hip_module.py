@@ -26,7 +26,7 @@ __global__ void root(float *values, int count) {
 
 void launch(float *values, int count) { hipLaunchKernelGGL(root, dim3(1), dim3(64), 0, 0, values, count); }
 
-double norm(int count) {
+double length_of(int count) {
   std::vector<double> values(count, 2.0);
   double sum = 0;
   for (double value : values) sum += std::pow(value, 2.0);
@@ -34,7 +34,7 @@ double norm(int count) {
 }
 
 PYBIND11_MODULE(smoke_hip, module) {
-  module.def("norm", &norm);
+  module.def("length_of", &length_of);
   module.def("kernel", [] { return reinterpret_cast<std::uintptr_t>(&launch); });
 }
 """
@@ -58,8 +58,8 @@ def probe(targets: list[str], writable: list[str]) -> dict[str, Any]:
         lines = telling_lines(said) or said.splitlines()[-10:]
         raise Wrong(f"hipcc ended with status {status}: {lines[0] if lines else 'it said nothing'}", lines)
     loaded = _load(built)
-    if not math.isclose(loaded.norm(4), 4.0):
-        raise Wrong(f"the compiled module gives {loaded.norm(4)}, expected 4.0")
+    if not math.isclose(loaded.length_of(4), 4.0):
+        raise Wrong(f"the compiled module gives {loaded.length_of(4)}, expected 4.0")
     return {
         "loaded": str(built),
         "targets": code_object.bundle_targets(built.read_bytes()),

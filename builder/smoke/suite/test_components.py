@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,7 @@ def installed(shared_probe: Probe, contract: Contract) -> dict[str, Any]:
     )
 
 
+@pytest.mark.asks("components")
 @pytest.mark.hint("look for a later install step that replaced it, or for a version that was stamped without git")
 def test_the_version_equals_the_pin(component: ComponentVersion, installed: dict[str, Any]) -> None:
     """Something else than the pinned version would be served, and every report would name the wrong one."""
@@ -34,6 +36,7 @@ def test_the_version_equals_the_pin(component: ComponentVersion, installed: dict
         raise unfit(f"component {component.name}: the {where} is {found}, pinned is {component.version}")
 
 
+@pytest.mark.asks("imports")
 def test_the_module_imports(module: str, installed: dict[str, Any], contract: Contract) -> None:
     """The server would not start: one of its modules does not import."""
     found = installed["imports"][module]
@@ -49,8 +52,25 @@ def test_the_module_imports(module: str, installed: dict[str, Any], contract: Co
         )
 
 
+@pytest.mark.asks("absent")
 @pytest.mark.hint("find out which requirement brings it, and forbid it there")
 def test_the_distribution_is_absent(absent: str, installed: dict[str, Any]) -> None:
     """A distribution for other hardware, or one that breaks the engine, would be loaded."""
     if absent in installed["present"]:
         raise unfit(f"{absent} {installed['present'][absent]} is in the image and has to be absent")
+
+
+def _pair(_contract: Contract, pair: str) -> dict[str, Any]:
+    importer, _, provider = pair.partition(" -> ")
+    return {"importer": importer, "provider": provider}
+
+
+@pytest.mark.asks("contracts")
+@pytest.mark.ahead("engine_contract", _pair)
+@pytest.mark.hint("pin the provider to the version that the engine's release names, or carry a patch")
+def test_the_engine_finds_what_it_imports(pair: str, probed: Callable[[], dict[str, Any]]) -> None:
+    """The engine would die at its start, or on the first request that needs the module: nothing else tells."""
+    found = probed()
+    if found["missing"]:
+        others = f"; and {len(found['missing']) - 1} more" if len(found["missing"]) > 1 else ""
+        raise unfit(f"{pair}: {found['missing'][0]}{others}", details=tuple(found["missing"][:20]))

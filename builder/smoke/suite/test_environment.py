@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from builder.engine import contents
 from builder.engine.containers import Identity, Running
 from builder.smoke.contract import Contract
 from builder.smoke.findings import Unfit, diagnosed, unfit
 from builder.smoke.plugin import Probe
+from builder.smoke.probing import Probing
+from builder.smoke.variables import forbidden_variables
 
 # What the engine and the shell of `docker exec` set by themselves.
 _NOT_FROM_THE_IMAGE = frozenset({"HOME", "HOSTNAME", "OLDPWD", "PATH", "PWD", "SHLVL", "TERM", "_", "container"})
@@ -26,6 +29,7 @@ def served(shared_probe: Probe, contract: Contract) -> dict[str, Any]:
     )
 
 
+@pytest.mark.asks("user")
 @pytest.mark.hint("set image.user, and let the image end with that USER")
 def test_the_image_runs_as_the_declared_user(served: dict[str, Any], owner: Identity, contract: Contract) -> None:
     """The server would run as root, or as a user that its caches do not belong to."""
@@ -34,8 +38,11 @@ def test_the_image_runs_as_the_declared_user(served: dict[str, Any], owner: Iden
             f"the image runs as {served['user'] or 'a nameless user'} ({served['uid']}:{served['gid']}), "
             f"declared is {contract.user or 'root'} ({owner.uid}:{owner.gid})"
         )
+    if contract.user_name is not None and served["user"] != contract.user_name:
+        raise unfit(f"the image's user is called {served['user'] or 'nothing'}, declared is {contract.user_name}")
 
 
+@pytest.mark.asks("workdir")
 @pytest.mark.hint("set image.workdir, and let the image keep it")
 def test_the_image_starts_in_the_declared_directory(served: dict[str, Any], contract: Contract) -> None:
     """Paths relative to the working directory would not be found."""
@@ -43,6 +50,7 @@ def test_the_image_starts_in_the_declared_directory(served: dict[str, Any], cont
         raise unfit(f"the image starts in {served['workdir']}, declared is {contract.workdir}")
 
 
+@pytest.mark.asks("env")
 @pytest.mark.hint("declare in image.env what the image has to set, and clear what only the build needs")
 def test_the_variables_are_the_declared_ones(served: dict[str, Any], contract: Contract) -> None:
     """The server would run without a switch that it needs, or with one that leaked from the build."""
@@ -55,10 +63,31 @@ def test_the_variables_are_the_declared_ones(served: dict[str, Any], contract: C
     surplus = [
         f"{name} is set and not declared"
         for name in sorted(actual)
-        if name not in contract.env and name not in _NOT_FROM_THE_IMAGE
+        if name not in contract.env
+        and name not in contract.required
+        and name not in contract.allowed
+        and name not in _NOT_FROM_THE_IMAGE
     ]
     if wrong or surplus:
         raise unfit("; ".join(wrong + surplus))
+
+
+@pytest.mark.asks("required")
+@pytest.mark.hint("set it in image.env: an entrypoint is passed over as soon as somebody gives a command")
+def test_the_variable_is_set_by_the_image(required: str, probing: Probing) -> None:
+    """The engine would run without a setting that it needs, and abort on a request or compute something else."""
+    config = contents.config(probing.image)
+    if config is None or not config.env.get(required):
+        raise unfit(f"{required} is not set by ENV")
+
+
+@pytest.mark.hint("clear it in the final stage, or allow it in smoke.env.allowed where this is right")
+def test_no_variable_is_set_that_must_not_be(probing: Probing) -> None:
+    """A setting of the build, or for another card, would reach the server: wrong kernels, or a leaked secret."""
+    config = contents.config(probing.image)
+    wrong = forbidden_variables(config.env if config is not None else {}, probing.contract)
+    if wrong:
+        raise unfit("; ".join(wrong))
 
 
 @pytest.mark.hint("install it in the runtime stage, or add its folder to PATH in image.env")
@@ -74,6 +103,7 @@ def test_the_programs_that_compiles_start_are_on_the_path(served: dict[str, Any]
             raise Unfit(diagnosed(said, contract, otherwise=otherwise))
 
 
+@pytest.mark.asks("writable")
 @pytest.mark.hint("declare in image.writable what the engine writes to, and point its caches there")
 def test_every_declared_directory_takes_files_and_code(served: dict[str, Any], contract: Contract) -> None:
     """The first request would die where a compiler or a cache writes its files."""
@@ -85,6 +115,7 @@ def test_every_declared_directory_takes_files_and_code(served: dict[str, Any], c
             )
 
 
+@pytest.mark.asks("writable")
 @pytest.mark.hint("let the image make its writable directories and give them to its user")
 def test_the_image_itself_gives_its_user_the_declared_directories(
     start: Callable[..., AbstractContextManager[Running]],
@@ -99,6 +130,7 @@ def test_the_image_itself_gives_its_user_the_declared_directories(
     _require_writable(found["declared"], contract)
 
 
+@pytest.mark.asks("writable")
 @pytest.mark.hint("set HOME in image.env to a directory of image.writable")
 def test_the_home_directory_takes_files(served: dict[str, Any], contract: Contract) -> None:
     """Libraries that keep caches and settings below the home directory would fail on the first request."""
@@ -112,6 +144,7 @@ def test_the_home_directory_takes_files(served: dict[str, Any], contract: Contra
         )
 
 
+@pytest.mark.asks("writable")
 @pytest.mark.hint("declare the directory in image.writable, or drop the VOLUME that makes it writable")
 def test_nothing_else_is_writable(served: dict[str, Any]) -> None:
     """State would be written into the container, fill the node's disk and be lost."""
