@@ -28,6 +28,7 @@ from builder.errors import EngineError, SmokeError
 RUN_LABEL = "rocm-images.run"
 UNTIL_LABEL = "rocm-images.until"
 _NAME_PREFIX = "rocm-images-"
+_ANONYMOUS = "com.docker.volume.anonymous"  # a label of the engine's own
 _GONE_SECONDS = 15.0
 _SWEEP_MARGIN_SECONDS = 600
 # What the engine says when the image is at fault and not the engine.
@@ -190,19 +191,39 @@ def state(name: str) -> State | None:
 
 
 def remove(name: str) -> None:
-    """Remove a container with its anonymous volumes, whatever it does, and wait until it is really gone."""
+    """Remove a container with its anonymous volumes, whatever it does, and wait until all are really gone."""
     deadline = time.monotonic() + _GONE_SECONDS
     with _engine() as client:
-        while True:
-            try:
-                client.api.remove_container(name, force=True, v=True)
-            except docker.errors.NotFound:
-                return
-            except docker.errors.APIError as error:
-                # 409: the engine is removing it already, because it ended by itself.
-                if error.status_code != HTTPStatus.CONFLICT or time.monotonic() > deadline:
-                    raise
+        volumes = _anonymous_volumes(client, name)
+        while _still_there(partial(client.api.remove_container, name, force=True, v=True), deadline):
             time.sleep(0.05)
+        # The engine drops a container before its volumes, and leaves them where it removed it by itself just now.
+        for volume in volumes:
+            while _still_there(partial(client.api.remove_volume, volume, force=True), deadline):
+                time.sleep(0.05)
+
+
+def _still_there(remove_once: Callable[[], object], deadline: float) -> bool:
+    """Ask the engine to remove something; return whether to ask again."""
+    try:
+        remove_once()
+    except docker.errors.NotFound:
+        return False
+    except docker.errors.APIError as error:
+        # 409: the engine is removing it already, because it ended by itself, or it is still in use by what does.
+        if error.status_code != HTTPStatus.CONFLICT or time.monotonic() > deadline:
+            raise
+    return True
+
+
+def _anonymous_volumes(client: docker.DockerClient, name: str) -> list[str]:
+    """Return the volumes that the engine made for a container because its image declares them."""
+    try:
+        mounts = client.api.inspect_container(name)["Mounts"]
+        found = [client.api.inspect_volume(mount["Name"]) for mount in mounts if mount["Type"] == "volume"]
+    except docker.errors.NotFound:
+        return []
+    return [volume["Name"] for volume in found if _ANONYMOUS in (volume.get("Labels") or {})]
 
 
 def remove_all(run: str) -> int:
