@@ -74,8 +74,8 @@ def _program(data: memoryview, head: elf.Header, budget: Budget) -> FileCode | N
         return FileCode(kind="program", bundles=found, problems=(str(error),)) if found else None
     bundles: list[Bundle] = []
     problems: list[str] = []
-    if not sections:
-        bundles += _by_pages(data, budget)
+    if not sections and not (head.sections_at and 0 < head.names_in < head.sections):
+        bundles += _by_pages(data, budget)  # stripped of its sections
     for section in sections:
         if section.name == _FATBIN:
             found, told = _bundles(data[section.offset : section.offset + section.size], budget)

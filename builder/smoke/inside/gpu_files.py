@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 LIMIT_SECONDS = 240
 _TELLING = re.compile(
-    r"/usr/share/rocm-images/(manifest|components)\.json|/var/lib/dpkg/info/[^/]+\.list|.*\.dist-info/RECORD"
+    r"usr/share/rocm-images/(manifest|components)\.json|var/lib/dpkg/info/[^/]+\.list|(.*/)?[^/]+\.dist-info/RECORD"
 )
 _BUNDLES = (b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")
 _AMDGPU = 224
@@ -36,18 +36,20 @@ def may_have_code(file: BinaryIO, size: int) -> bool:
     machine, sections_at, count, names_in = struct.unpack_from("<H20xQ12xHH", head, 18)
     if machine == _AMDGPU:
         return True
-    if not sections_at or not count or names_in >= count or sections_at + count * 64 > size:
+    if not sections_at or not 0 < names_in < count or sections_at + count * 64 > size:
         return True  # an unusual program is looked at more closely than here
     file.seek(sections_at + names_in * 64 + 24)
     names_at, length = struct.unpack("<QQ", file.read(16))
-    file.seek(min(names_at, size))
+    if names_at + length > size:
+        return True
+    file.seek(names_at)
     return b".hip" in file.read(min(length, _LONGEST_NAMES))
 
 
-def files() -> Iterator[tuple[str, int]]:
-    """Yield the regular files of the image itself, and of nothing that is mounted into it."""
-    device = _device("/")
-    for top, folders, names in os.walk("/"):
+def files(root: str) -> Iterator[tuple[str, int]]:
+    """Yield the regular files below a folder, and of nothing that is mounted there."""
+    device = _device(root)
+    for top, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if _device(f"{top}/{name}") == device)
         for name in sorted(names):
             path = f"{top.rstrip('/')}/{name}"
@@ -66,19 +68,20 @@ def _device(path: str) -> int | None:
         return None
 
 
-def main() -> None:
-    """Write the archive."""
+def main(root: str = "/") -> None:
+    """Write the archive, with paths from `root`."""
     signal.alarm(LIMIT_SECONDS)
     with tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.PAX_FORMAT) as archive:
-        for path, size in files():
+        for path, size in files(root):
             try:
                 with Path(path).open("rb") as file:
-                    if _TELLING.fullmatch(path) or may_have_code(file, size):
+                    name = os.path.relpath(path, root)
+                    if _TELLING.fullmatch(name) or may_have_code(file, size):
                         file.seek(0)
-                        archive.addfile(archive.gettarinfo(arcname=path.lstrip("/"), fileobj=file), file)
+                        archive.addfile(archive.gettarinfo(arcname=name, fileobj=file), file)
             except PermissionError:
                 continue  # nor can the server load it
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
