@@ -31,7 +31,9 @@ class FolderTree:
         self._folders: set[str] = set()
 
     def read(self, path: str) -> Entry | None:
-        """See `Tree.read`."""
+        """See `Tree.read`. What lies behind a link is not there."""
+        if not self._is_real(path.rpartition("/")[0]):
+            return None
         place = self._place(path)
         try:
             seen = os.lstat(place)
@@ -48,6 +50,8 @@ class FolderTree:
         """See `Tree.kind`."""
         if path in self._folders:
             return "folder"
+        if not self._is_real(path.rpartition("/")[0]):
+            return None
         try:
             mode = os.lstat(self._place(path)).st_mode
         except (FileNotFoundError, NotADirectoryError):
@@ -56,6 +60,10 @@ class FolderTree:
             self._folders.add(path)
             return "folder"
         return "link" if stat.S_ISLNK(mode) else "file"
+
+    def _is_real(self, folder: str) -> bool:
+        """Whether a folder and all above it are folders."""
+        return not folder or folder in self._folders or self.kind(folder) == "folder"
 
     def _place(self, path: str) -> bytes:
         return self._folder + b"/" + _name(path)

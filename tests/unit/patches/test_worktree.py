@@ -131,6 +131,15 @@ def test_what_is_neither_file_folder_nor_link_is_no_source(tmp_path: Path) -> No
         patched(source, hunk("a.py", "-x = 1", "+x = 2").encode(), tmp_path / "into")
 
 
+def test_nothing_is_read_through_a_link(tmp_path: Path) -> None:
+    outside = lay_out(tmp_path / "outside", {"d/x": b"secret\n"})
+    link = Entry(mode=LINK, data=os.fsencode(outside))
+    tree = FolderTree(lay_out(tmp_path / "source", {"lib": link, "real/x": b"1\n"}))
+    assert [tree.read(path) for path in ("lib/d/x", "lib/d")] == [None, None]
+    assert [tree.kind(path) for path in ("lib", "lib/d", "lib/d/x", "real/x")] == ["link", None, None, "file"]
+    assert tree.read("lib") == link
+
+
 def test_a_folder_is_read_as_a_tree(tmp_path: Path) -> None:
     tree = FolderTree(lay_out(tmp_path / "source", TREE))
     assert [tree.kind(path) for path in ("", "d", "d/link", "d/run", "gone", "a.py/x")] == [
