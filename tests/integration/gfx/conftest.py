@@ -89,6 +89,11 @@ class Compiler:
         self.run("sh", "-c", f"rm -f {name}.*amdgcn* {name}.*host*")  # it writes what it finds
         return [line.rpartition("--")[2] for line in told.splitlines() if "amdgcn-amd-amdhsa--" in line]
 
+    def bundled(self, name: str) -> list[str]:
+        """Return the targets that clang-offload-bundler lists in a bundle that is a file of its own."""
+        told = self.run(f"{self.tools}/clang-offload-bundler", "--list", "--type=o", f"--input={name}")
+        return [line.rpartition("--")[2] for line in told.splitlines() if "amdgcn-amd-amdhsa--" in line]
+
 
 @contextmanager
 def _started(image: str, tools: str, out: Path, *options: str) -> Iterator[Compiler]:
