@@ -23,6 +23,8 @@ SUBJECTS = (
     "torch",
     *(f"jit {name}" for name in JIT_PROBES),
 )  # fmt: skip
+# What every image can be held to, with or without a recipe. Silence about these spares the time that it takes.
+OF_EVERY_IMAGE = ("installed", "modules", "libraries")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +73,8 @@ class Contract:
     `layers` says who owns each layer beyond the base, bottom first.
     `contracts` are pairs of distributions, the first imports from the second. `labels` tell how to run it.
 
-    `silent` maps what nobody says, out of `SUBJECTS`, to the reason; tests about that are not run. `patches` are
-    those of its recipe.
+    `silent` maps what nobody says, out of `SUBJECTS` and `OF_EVERY_IMAGE`, to the reason; tests about that are not
+    run. `patches` are those of its recipe.
 
     `python_set` are the Python distributions it has to have, None where nobody says it. `rocm` is the version
     that torch has to be built for. `dlopen` are libraries that must open by name, `accepted` are findings that do

@@ -27,9 +27,9 @@ _MEANT = {"aiter": ("amd-aiter",)}
 # What the loader, or a compiled module itself, says when it does not fit to what else is there.
 _MISFIT = re.compile(
     r"undefined symbol|cannot open shared object|version `[^']*' not found|cannot enable executable stack"
-    r"|invalid ELF header|file too short|cannot allocate memory in static TLS|binary incompatibility"
+    r"|invalid ELF header|file too short|ELF load command|ELF file's|binary incompatibility"
     r"|dynamic module does not define|compiled (using|against|with)|ABI version|operator \S+ does not exist"
-    r"|symbol lookup error|cannot apply additional memory protection"
+    r"|symbol lookup error|cannot allocate memory in static TLS|cannot apply additional memory protection"
 )
 
 

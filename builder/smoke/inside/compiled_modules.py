@@ -74,7 +74,7 @@ def _modules() -> Iterator[tuple[str, str]]:
                 if stem is None or top is None or first.get(top) != site:
                     continue
                 path = f"{folder}/{name}"
-                if stem in _initialises(path):
+                if _initialises(path, stem):
                     yield ".".join((*package, *(() if stem == "__init__" else (stem,)))), path
 
 
@@ -84,7 +84,8 @@ def _stem(name: str) -> str | None:
     return stem if stem.isidentifier() else None
 
 
-def _initialises(path: str) -> tuple[str, ...]:
+def _initialises(path: str, name: str) -> bool:
+    """Whether a library is the module of this name; one that cannot be read is taken for it."""
     try:
         with (
             Path(path).open("rb") as file,
@@ -93,8 +94,8 @@ def _initialises(path: str) -> tuple[str, ...]:
         ):
             told = dynamic.read(data)
     except (OSError, ValueError, Unreadable):
-        return ()
-    return told.initialises if told is not None else ()
+        return True
+    return told is not None and name in told.initialises
 
 
 def _import_package(name: str) -> dict[str, Any]:

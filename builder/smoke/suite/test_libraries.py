@@ -13,6 +13,7 @@ from builder.smoke.findings import unfit
 from builder.smoke.judging import Problem
 from builder.smoke.probing import Probe
 
+pytestmark = pytest.mark.asks("libraries")
 Judge = Callable[[str, Iterable[Problem]], None]
 
 

@@ -32,20 +32,21 @@ def wanted(contract: Contract) -> PythonSet:
     return contract.python_set
 
 
-@pytest.mark.asks("distributions")
+@pytest.mark.asks("distributions", "installed")
 @pytest.mark.hint("look for the install step that replaced it; nothing may be installed beside the lock")
 def test_the_distributions_are_the_locked_ones(python: dict[str, Any], wanted: PythonSet, judge: Judge) -> None:
     """The engine would run with another torch, Triton or library than the one every check was made with."""
     judge("distribution", distributions.differing(python, wanted))
 
 
-@pytest.mark.asks("distributions")
+@pytest.mark.asks("distributions", "installed")
 @pytest.mark.hint("find out which step brings it; what the image needs belongs into the recipe and its lock")
 def test_no_other_distribution_is_there(python: dict[str, Any], wanted: PythonSet, judge: Judge) -> None:
     """A distribution that nobody chose would be imported, and no update would ever reach it."""
     judge("distribution", distributions.surplus(python, wanted))
 
 
+@pytest.mark.asks("installed")
 @pytest.mark.hint("let nothing write into installed distributions; build the image again from its lock")
 def test_the_files_are_those_of_the_locked_wheels(
     python: dict[str, Any], contract: Contract, judge: Judge
@@ -54,19 +55,21 @@ def test_the_files_are_those_of_the_locked_wheels(
     judge("record", distributions.altered(python, contract.python_set))
 
 
+@pytest.mark.asks("installed")
 @pytest.mark.hint("pin versions that fit, or say in the recipe what the component really requires, and why")
 def test_declared_requirements_are_met(python: dict[str, Any], contract: Contract, judge: Judge) -> None:
     """A library would be called in a way that its installed version does not know: an error on some request."""
     judge("requirement", distributions.unmet(python, contract.python_set))
 
 
-@pytest.mark.asks("distributions")
+@pytest.mark.asks("distributions", "installed")
 @pytest.mark.hint("find out which requirement brings it, and replace that in the recipe")
 def test_no_forbidden_distribution_is_there(python: dict[str, Any], wanted: PythonSet, judge: Judge) -> None:
     """A distribution for other hardware, or one that breaks the engine, would be imported."""
     judge("forbidden", distributions.forbidden(python, wanted))
 
 
+@pytest.mark.asks("installed", "modules")
 @pytest.mark.hint("take torch and what goes with it from the ROCm index, and protect it in the recipe")
 def test_nothing_is_built_for_other_hardware(
     python: dict[str, Any], compiled: dict[str, Any], contract: Contract, judge: Judge
@@ -75,6 +78,7 @@ def test_nothing_is_built_for_other_hardware(
     judge("build", distributions.for_other_hardware(python, compiled["torch"], contract.rocm))
 
 
+@pytest.mark.asks("modules")
 @pytest.mark.hint("install the torchvision that was built for this torch, from the same index")
 def test_torchvision_registers_its_operators(compiled: dict[str, Any], contract: Contract) -> None:
     """The engine would die at its start: operator torchvision::nms does not exist."""
@@ -90,24 +94,28 @@ def test_torchvision_registers_its_operators(compiled: dict[str, Any], contract:
         raise unfit(f"torchvision {found['version']} does not register {', '.join(missing)}")
 
 
+@pytest.mark.asks("installed", "modules")
 @pytest.mark.hint("rebuild it against the torch, NumPy and C++ library of this image, after they are pinned")
 def test_compiled_modules_import(compiled: dict[str, Any], judge: Judge) -> None:
     """A kernel or a parser would fail with an undefined symbol, or the process would crash, when first needed."""
     judge("module", distributions.unusable(compiled))
 
 
+@pytest.mark.asks("installed")
 @pytest.mark.hint("give the build its version: build-env with SETUPTOOLS_SCM_PRETEND_VERSION or the project's own")
 def test_version_stamps_name_a_version(python: dict[str, Any], contract: Contract, judge: Judge) -> None:
     """Reports, caches and version checks of other libraries would take it for a version that it is not."""
     judge("stamp", distributions.misstamped(python, contract.python_set))
 
 
+@pytest.mark.asks("installed")
 @pytest.mark.hint("find out which of them is wanted, and forbid the other one in the recipe")
 def test_every_module_is_of_the_distribution_that_is_meant(python: dict[str, Any], judge: Judge) -> None:
     """An unrelated distribution of the same name would be imported instead of the engine's own."""
     judge("claim", distributions.mistaken(python))
 
 
+@pytest.mark.asks("installed")
 @pytest.mark.hint("remove the folder in the step that leaves it")
 def test_no_remnants_of_removed_distributions_are_left(python: dict[str, Any], judge: Judge) -> None:
     """An import would succeed with an empty module, and what looks for an optional part would find it."""
