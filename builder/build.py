@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
@@ -20,10 +21,8 @@ from builder.plan import Action, Plan
 from builder.project import LOCAL, Prepared, known, prepare
 from builder.publish import publish, tag_is_taken
 from builder.reference import Digest, ImageReference
-from builder.smoke.promised import promised
-from builder.smoke.run import SmokeReport, require_passed, run_smoke
-from builder.sources.store import Store
 from builder.story import Story
+from builder.trial import Terms, smoke
 from builder.workspace import Workspace, write_atomic
 
 
@@ -71,13 +70,16 @@ def build(
     cache: bool = True,
     move_tag: bool = False,
     strict: bool = False,
+    terms: Terms | None = None,
 ) -> Outcome:
     """Bring an image to a tested digest, published below `target` (host and path) where one is given.
 
     What is there already, under an equal content key and with equal tests passed, is not made again. `cache`
-    False rebuilds every step. Nothing is published, and no pin is written, unless every smoke test passed; with
-    `strict` neither while a patch is redundant that nobody acknowledged.
+    False rebuilds every step. Nothing is published, and no pin is written, unless every smoke test passed on the
+    given `terms`; with `strict` neither while a patch is redundant that nobody acknowledged.
     """
+    terms = terms or Terms()
+    terms.card(name)  # what cannot be tested as it has to be is not built at all
     with context.sole_run(workspace, name):
         prepared = prepare(workspace, name)
         engine = info()
@@ -87,7 +89,8 @@ def build(
         story.note(f"{name}: {planned.action} - {'; '.join(planned.reasons[:5])}")
         results = workspace.dist / name
         pin = results / "pin.json"
-        if planned.action is Action.SKIP and cache and (place is None or pin.exists()):
+        done = planned.action is Action.SKIP and (place is None or pin.exists())
+        if done and cache and _ran(pin, terms.tiers):
             held = known(workspace, name)
             digest = held.digest if held else ""
             reference = str(place.at(tag=place.tag, digest=Digest(digest))) if place else None
@@ -113,7 +116,7 @@ def build(
                 cache=cache,
                 containerd_store=engine.containerd_store,
             )
-        report = _smoke(prepared, image, workspace=workspace, story=story)
+        report = smoke(prepared, image.id, workspace=workspace, story=story, terms=terms)
         patches = ledger_in(image.id, prepared.recipe)
         tell_redundant(prepared.recipe, patches, story, strict=strict)
         if place is None:
@@ -213,6 +216,14 @@ def _named_context(base: BootstrappedBase | str, *, containerd_store: bool) -> s
             assert_never(base)
 
 
+def _ran(pin: Path, tiers: Collection[str]) -> bool:
+    """Tell whether the image that a pin is of passed its tests in these tiers."""
+    if not tiers:
+        return True
+    smoke_tests = json.loads(pin.read_text(encoding="utf-8"))["smoke"] if pin.exists() else {"tiers": {}}
+    return all(smoke_tests["tiers"].get(tier) == "passed" for tier in tiers)
+
+
 def _renew(pin: Path, shown: str, *, reference: str, lock_hash: str) -> None:
     """Let the pin of an image that is there already say where it was asked for now."""
     text = pin.read_text()
@@ -257,23 +268,3 @@ def _fetch(
         raise tag_is_taken(place, digest, f"of content {content or 'unknown'}, expected {prepared.content_key}")
     story.warn(f"{place}: the tag names other bytes and is moved")
     return None
-
-
-def _smoke(prepared: Prepared, image: BuiltImage, *, workspace: Workspace, story: Story) -> SmokeReport:
-    own = workspace.images / prepared.recipe.name / "tests"
-    report = run_smoke(
-        image.id, promised(prepared, wheel=Store(workspace.store).get),
-        results=workspace.dist / prepared.recipe.name, story=story, extra_tests=own if own.is_dir() else None,
-    )  # fmt: skip
-    require_passed(report)
-    return report
-
-
-def test(name: str, *, workspace: Workspace, story: Story) -> SmokeReport:
-    """Run the smoke tests on the image that is in the engine's store. Raises `SmokeError` when one fails."""
-    with context.sole_run(workspace, name):
-        prepared = prepare(workspace, name)
-        here = images.local_id(prepared.local)
-        if here is None:
-            raise LockError(f"{prepared.local}: not in the engine's store", hint=f"rocm-images build {name}")
-        return _smoke(prepared, BuiltImage(id=here, digest=None), workspace=workspace, story=story)

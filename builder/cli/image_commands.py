@@ -13,6 +13,7 @@ from builder.cli.console import Console, in_ci
 if TYPE_CHECKING:
     from builder.lockfile import Lock
     from builder.reference import ImageReference
+    from builder.trial import Terms
     from builder.workspace import Workspace
 
 Images = Annotated[list[str] | None, typer.Argument(help="Images; default: all.", show_default=False)]
@@ -25,6 +26,14 @@ Publish = Annotated[
     str | None, typer.Option(metavar="HOST/NAMESPACE", help="Registry and namespace to publish to, once tested.")
 ]
 
+Require = Annotated[
+    list[str] | None, typer.Option(metavar="TIER", help="A tier that must have run: gpu.", show_default=False)
+]
+Model = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="A model that the engine is started on where there is a GPU."),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
@@ -32,7 +41,7 @@ def register(app: typer.Typer) -> None:
     app.command()(lock)
     app.command()(render)
     app.command()(build)
-    app.command()(test)
+    app.command("test")(smoke_test)
     app.command()(pin)
     app.command()(schema)
 
@@ -119,6 +128,8 @@ def build(
     ] = True,
     move_tag: Annotated[bool, typer.Option("--move-tag", help="Let a version tag move to other bytes.")] = False,
     mirrors: MirrorsFile = None,
+    require: Require = None,
+    model: Model = None,
 ) -> None:
     """Build an image, smoke-test it, publish it; the last line of standard output is what to pin.
 
@@ -131,20 +142,44 @@ def build(
     outcome = run(
         image, workspace=workspace, target=target_of(publish, image), story=console, cache=cache,
         mirrors=load_mirrors(workspace.root, mirrors), move_tag=move_tag, strict=in_ci(),
+        terms=terms_of(require, model),
     )  # fmt: skip
     console.result(outcome.reference or outcome.image)
 
 
-def test(context: typer.Context, image: Image) -> None:
-    """Run the smoke tests again on the image that was built here.
+def smoke_test(
+    context: typer.Context,
+    image: Annotated[
+        str,
+        typer.Argument(help="An image of this project, or any reference.", metavar="IMAGE", show_default=False),
+    ],
+    recipe: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|FILE", help="Hold a reference to this recipe, else to what it says."),
+    ] = None,
+    as_json: Json = False,
+    results: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where JSON, JUnit and log of a reference's tests go.")
+    ] = None,
+    require: Require = None,
+    model: Model = None,
+) -> None:
+    """Run the smoke tests on an image that is there: built here, or any in the engine or a registry.
 
-    Example: rocm-images test sglang-debian
+    Example: rocm-images test docker.io/rocm/vllm:latest
     """
-    from builder.build import test as run
+    from builder.project import names
+    from builder.smoke.run import require_passed
+    from builder.trial import any_image, own_image
 
-    console = Console()
-    report = run(image, workspace=workspace_of(context), story=console)
-    console.result(report.to_json())
+    console, terms = Console(), terms_of(require, model)
+    workspace = _workspace_if_any(context)
+    if workspace is not None and recipe is None and image in names(workspace):
+        report = own_image(image, workspace=workspace, story=console, terms=terms)
+    else:
+        report = any_image(image, recipe=recipe, workspace=workspace, results=results, story=console, terms=terms)
+    console.result(report.to_json() if as_json else report.to_text())
+    require_passed(report, tiers=terms.tiers)
 
 
 def pin(context: typer.Context, image: Image, as_json: Json = False) -> None:
@@ -181,6 +216,28 @@ def schema(
     if of not in SCHEMAS:
         raise RecipeError(f"there is no schema of {of!r}{nearest(of, SCHEMAS)}", hint="rocm-images schema --help")
     Console().result(dump(SCHEMAS[of]()))
+
+
+def terms_of(require: list[str] | None, model: Path | None) -> Terms:
+    """Return on which terms images are tested."""
+    from builder.errors import RecipeError
+    from builder.problems import nearest
+    from builder.smoke.run import TIERS
+    from builder.trial import Terms
+
+    for tier in require or ():
+        if tier not in TIERS:
+            raise RecipeError(f"--require: there is no tier {tier!r}{nearest(tier, TIERS)}", hint="--require gpu")
+    return Terms(tiers=tuple(require or ()), model=model)
+
+
+def _workspace_if_any(context: typer.Context) -> Workspace | None:
+    from builder.errors import RecipeError
+
+    try:
+        return workspace_of(context)
+    except RecipeError:
+        return None
 
 
 def workspace_of(context: typer.Context) -> Workspace:

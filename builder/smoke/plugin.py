@@ -36,6 +36,7 @@ _AHEAD = pytest.StashKey[Ahead]()
 _QUICKEST_FIRST = ("triton", "hipcc", "hip-module", "sglang-hash", "torch-inline")
 _UNNAMED = ("compiles", "fingerprint", "program")  # of which an image has one
 _NEED_PYTHON = frozenset({"probe", "probe_in", "probed", "shared_probe"})
+_NEED_SHELL = frozenset({"fresh", "fresh_host", "host", "shared", "start"})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -256,8 +257,9 @@ def _why_not(item: pytest.Item, config: pytest.Config) -> str | None:
         return "no folder with a model was given; give one with --model"
     subjects = [subject for marker in item.iter_markers("asks") for subject in marker.args]
     subjects += [f"jit {marker.args[0]}" for marker in item.iter_markers("jit")]
-    if _NEED_PYTHON.intersection(getattr(item, "fixturenames", ())):
-        subjects.insert(0, "python")
+    fixtures = getattr(item, "fixturenames", ())
+    subjects += ["python"] if _NEED_PYTHON.intersection(fixtures) else []
+    subjects += ["shell"] if _NEED_SHELL.intersection(fixtures) else []
     return next((contract.silent[subject] for subject in subjects if subject in contract.silent), None)
 
 

@@ -95,6 +95,16 @@ class SmokeReport:
         told = asdict(self) | {"passed": self.passed, "tiers": dict(self.tiers)}
         return json.dumps(told, indent=2, sort_keys=True) + "\n"
 
+    def to_text(self) -> str:
+        """Return the report for people: a line for every test, and the reason below what did not pass."""
+        lines = []
+        for test in self.tests:
+            lines.append(f"{test.outcome:7} {test.seconds:6.1f} s  {test.title}")
+            if test.finding is not None:
+                lines.append(f"{'':18}{test.finding.cause}")
+        tiers = ", ".join(f"{tier} tier {outcome}" for tier, outcome in self.tiers.items())
+        return "\n".join([*lines, f"{self.image}: {tiers}, {self.seconds:.1f} s"]) + "\n"
+
     def _outcome(self, tier: str) -> str:
         outcomes = {test.outcome for test in self.tests if test.tier == tier}
         return next((outcome for outcome in ("failed", "passed") if outcome in outcomes), NOT_RUN)

@@ -14,6 +14,7 @@ from builder.smoke.findings import unfit
 from builder.smoke.recorder import FIGURES
 
 
+@pytest.mark.asks("gfx", "python")
 @pytest.mark.hint("build the component for every target of the recipe's gfx, or pin a wheel that has them")
 def test_every_compiled_part_has_code_for_the_gpus(
     shared: Running, contract: Contract, request: pytest.FixtureRequest

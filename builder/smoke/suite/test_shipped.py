@@ -46,12 +46,14 @@ def test_the_path_exists(path: str, probing: Probing) -> None:
             raise unfit(f"{path} is not in the image")
 
 
+@pytest.mark.asks("files")
 @pytest.mark.hint("take it out in the step that makes it, or say in smoke.ships why it is there")
 def test_nothing_is_in_the_image_that_must_not_ship(shipped: dict[str, Any]) -> None:
     """Credentials and sources would be handed to everybody, and every node would pull dead bytes."""
     _require_none(shipped["unwanted"], "must not ship")
 
 
+@pytest.mark.asks("files")
 @pytest.mark.hint("let the build compile elsewhere than in the caches of the served image, or clear them")
 def test_no_cache_came_along_with_the_image(shipped: dict[str, Any]) -> None:
     """A stale lock would hang the first request for ever, and code for another machine would be loaded."""
