@@ -58,6 +58,8 @@ class Report:
             lines += [f"  {line}" for line in told_of(conflict)]
         for verdict in self.verdicts:
             first, *more = told(verdict)
+            if self.state == "redundant" != verdict.state:
+                continue  # the probe has proven it; what the file comes to is no matter any more
             if patch.series is None:
                 lines += more
             elif more or verdict.state != "applies":
@@ -83,13 +85,13 @@ class Report:
         return replace(self, notes=(*self.notes, note))
 
     def _counted(self) -> str:
-        if self.patch.series is None:
+        if self.patch.series is None or not self.verdicts:
             return ""
         counts = {
             state: sum(v.state == state for v in self.verdicts) for state in ("applies", "redundant", *FAILING)
         }
         shown = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-        return f": {len(self.verdicts)} files, {shown}"
+        return f": {len(self.verdicts)} file{'s' if len(self.verdicts) > 1 else ''}, {shown}"
 
 
 def judge_patches(
@@ -134,7 +136,7 @@ def _probed(report: Report, probe: Probe, tree: Tree, after: Tree, roots: Sequen
         return report.noted(f"{what} cannot be told without the patch: {found.reason}")
     if _equal(found.value, probe.after):
         note = f"{what} gives {_shown(found.value)} without the patch, in {found.where}"
-        return replace(report.noted(note), state="redundant", verdicts=(), conflicts=())
+        return replace(report.noted(note), state="redundant", conflicts=())
     if not _equal(found.value, probe.before):
         reason = f"{what} gives {_shown(found.value)} without the patch, expected {_shown(probe.before)}"
         return _refused(report, found.where, reason)

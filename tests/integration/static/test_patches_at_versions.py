@@ -125,6 +125,31 @@ def test_with_vllm_0_33_0_the_connector_patch_is_redundant_and_the_other_is_need
     assert "warning: kv-connector is redundant" in spoken.stderr
 
 
+@pytest.mark.parametrize(
+    ("image", "at", "states_there"),
+    [
+        ("vllm-debian", (), {"kv-connector": "applies", "skinny-gate": "applies"}),
+        ("vllm-debian", ("--at", "vllm=0.33.0"), {"kv-connector": "redundant", "skinny-gate": "applies"}),
+        ("vllm-debian-patched", (), {"kv-connector": "applies", "skinny-gate": "applies"}),
+        # The text around the constant has changed, and its value has not: the patch has to be made anew.
+        (
+            "vllm-debian-patched",
+            ("--at", "vllm=0.33.0"),
+            {"kv-connector": "redundant", "skinny-gate": "conflicts"},
+        ),
+    ],
+)
+def test_the_images_of_this_repository_are_judged_as_they_are_pinned_and_at_the_next_version(
+    image: str, at: tuple[str, ...], states_there: dict[str, str]
+) -> None:
+    done = call(ROOT, image, *at, "--json", "--no-suggest")
+    assert states(done) == states_there, done.stderr
+    assert done.status == (PatchError.exit_code if "conflicts" in states_there.values() else 0)
+    for patch in json.loads(done.stdout)["trees"][0]["patches"]:
+        if patch["state"] == "conflicts":
+            assert any("the patch is still needed" in note for note in patch["notes"])
+
+
 def test_in_ci_a_redundant_patch_is_an_error_unless_it_is_acknowledged(vllm: Path, tmp_path: Path) -> None:
     assert call(vllm, "vllm", "--at", "vllm=0.33.0", ci=True).status == PatchError.exit_code
     root = project(
