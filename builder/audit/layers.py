@@ -24,6 +24,7 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _WINDOW = 1 << 27
 _CHUNK = 1 << 20
 _BLOCK = 512
+TAR_BUFFER = 1 << 16  # tarfile reads in as small pieces as it is told, and copies what it keeps of one
 
 BROKEN = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
 """What reading a layer raises when its bytes are not what they should be."""
@@ -88,7 +89,7 @@ def is_layer(stream: io.BufferedReader) -> bool:
 def read_layer(stream: io.BufferedReader) -> Layer:
     """Read a layer to its end. Raises one of `BROKEN` for a stream that is no archive, or not a whole one."""
     layer = Layer()
-    with tarfile.open(fileobj=_decompressed(stream), mode="r|") as archive:
+    with tarfile.open(fileobj=_decompressed(stream), mode="r|", bufsize=TAR_BUFFER) as archive:
         for member in archive:
             _take(layer, archive, member)
             archive.members.clear()  # type: ignore[attr-defined] # tarfile keeps every header otherwise

@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from builder.audit.contents import Contents
-from builder.audit.layers import BROKEN, Layer, buffered, clean, is_layer, pieces_of, read_layer, stacked
+from builder.audit.layers import (
+    BROKEN,
+    TAR_BUFFER,
+    Layer,
+    buffered,
+    clean,
+    is_layer,
+    pieces_of,
+    read_layer,
+    stacked,
+)
 from builder.errors import RecipeError
 from builder.reference import Digest
 from builder.story import Story
@@ -101,7 +111,7 @@ def read_archive(pieces: Iterable[bytes], *, name: str) -> Contents:
     layers: dict[str, Layer] = {}
     links: dict[str, str] = {}
     try:
-        with tarfile.open(fileobj=buffered(pieces), mode="r|") as archive:
+        with tarfile.open(fileobj=buffered(pieces), mode="r|", bufsize=TAR_BUFFER) as archive:
             for member in archive:
                 path = clean(member.name)
                 if member.issym() or member.islnk():
