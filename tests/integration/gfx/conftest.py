@@ -90,9 +90,9 @@ class Compiler:
         return [line.rpartition("--")[2] for line in told.splitlines() if "amdgcn-amd-amdhsa--" in line]
 
     def bundled(self, name: str) -> list[str]:
-        """Return the targets that clang-offload-bundler lists in a bundle that is a file of its own."""
+        """Return the targets that clang-offload-bundler lists in a bundle, sorted: it has an order of its own."""
         told = self.run(f"{self.tools}/clang-offload-bundler", "--list", "--type=o", f"--input={name}")
-        return [line.rpartition("--")[2] for line in told.splitlines() if "amdgcn-amd-amdhsa--" in line]
+        return sorted(line.rpartition("--")[2] for line in told.splitlines() if "amdgcn-amd-amdhsa--" in line)
 
 
 @contextmanager

@@ -113,7 +113,7 @@ def test_hipcc_5_for_several_targets(hipcc_5: Compiler, hipcc_7: Compiler) -> No
         assert hipcc_7.listed(name) == targets(found)[0]
     found = hipcc_5.hipcc("k5.co", wanted, "--genco")
     assert found.kind == "bundle"
-    assert hipcc_5.bundled("k5.co") == targets(found)[0]
+    assert hipcc_5.bundled("k5.co") == sorted(targets(found)[0])
 
 
 def test_tritons_code_objects_are_in_its_cache_for_any_target(hipcc_5: Compiler, hipcc_7: Compiler) -> None:
