@@ -55,7 +55,7 @@ class Compiler:
     def run(self, *argv: str, env: Sequence[str] = ()) -> str:
         """Run a program in the container; it has to succeed. Return what it wrote to standard output."""
         words = [word for pair in env for word in ("--env", pair)]
-        done = process.run(["docker", "exec", "--workdir", "/work", *words, self.container, *argv])
+        done = process.run(["docker", "exec", "--workdir", "/srv/gfx", *words, self.container, *argv])
         assert done.status == 0, done.stderr
         return done.stdout
 
@@ -74,13 +74,13 @@ class Compiler:
 
     def fetch(self, name: str) -> Path:
         """Copy a file or folder of the working folder out of the container."""
-        done = process.run(["docker", "cp", f"{self.container}:/work/{name}", self.out / name])
+        done = process.run(["docker", "cp", f"{self.container}:/srv/gfx/{name}", self.out / name])
         assert done.status == 0, done.stderr
         return self.out / name
 
     def give(self, path: Path) -> None:
         """Copy a file into the working folder."""
-        done = process.run(["docker", "cp", path, f"{self.container}:/work/{path.name}"])
+        done = process.run(["docker", "cp", path, f"{self.container}:/srv/gfx/{path.name}"])
         assert done.status == 0, done.stderr
 
     def listed(self, name: str) -> list[str]:
@@ -104,7 +104,7 @@ def _started(image: str, tools: str, out: Path, *options: str) -> Iterator[Compi
     assert done.status == 0, done.stderr
     try:
         compiler = Compiler(image=image, container=name, tools=tools, out=out)
-        made = process.run(["docker", "exec", name, "mkdir", "-p", "/work"])
+        made = process.run(["docker", "exec", name, "mkdir", "-p", "/srv/gfx"])
         assert made.status == 0, made.stderr
         source = out / "kernel.hip"
         source.write_text(SOURCE)

@@ -120,7 +120,7 @@ def test_tritons_code_objects_are_in_its_cache_for_any_target(hipcc_5: Compiler,
     script = hipcc_5.out / "compile.py"
     script.write_text(TRITON)
     hipcc_5.give(script)
-    hipcc_5.run("python3", "compile.py", env=["TRITON_CACHE_DIR=/work/cache", "HOME=/work"])
+    hipcc_5.run("python3", "compile.py", env=["TRITON_CACHE_DIR=/srv/gfx/cache", "HOME=/srv/gfx"])
     contents = read_folder(hipcc_5.fetch("cache"))
     judged = judge(contents, ["gfx1201"])
     (part,) = judged.parts
