@@ -24,7 +24,7 @@ SUBJECTS = (
     *(f"jit {name}" for name in JIT_PROBES),
 )  # fmt: skip
 # What every image can be held to, with or without a recipe. Silence about these spares the time that it takes.
-OF_EVERY_IMAGE = ("installed", "modules", "libraries")
+OF_EVERY_IMAGE = ("installed", "modules", "libraries", "files", "nameless")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

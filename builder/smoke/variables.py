@@ -15,7 +15,7 @@ _FORBIDDEN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?:SC|C|DIST)CACHE_.*|DISTCC_.*|RUSTC_WRAPPER", "a cache of the build's compiler"),
         (r"AWS_.*|ACTIONS_.*|GITHUB_.*|CI_.*", "of the machine that built the image"),
         (r".*(?:_TOKEN|_SECRET|_PASSWORD|_PASSPHRASE|_API_KEY|_ACCESS_KEY|_PRIVATE_KEY)", "a credential"),
-        (r"(?i:https?|ftp|all|no)_proxy", "a proxy of the build"),
+        (r"(?i:(?:https?|ftp|all|no)_proxy)", "a proxy of the build"),
         (
             r"PIP_(?:EXTRA_)?INDEX_URL|PIP_(?:FIND_LINKS|CONSTRAINT|CERT)|UV_.*INDEX.*|UV_FIND_LINKS",
             "of the installation",

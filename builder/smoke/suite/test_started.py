@@ -71,7 +71,7 @@ def test_the_command_ends_well(started: str, probed: Probed, contract: Contract)
         raise Unfit(finding)
 
 
-@pytest.mark.asks("writable")
+@pytest.mark.asks("writable", "nameless")
 @pytest.mark.ahead("served_environment", _declared_directories)
 @pytest.mark.hint("point HOME and every cache below image.writable, by image.env")
 def test_any_other_user_can_use_the_directories_that_are_mounted_for_it(
@@ -85,7 +85,7 @@ def test_any_other_user_can_use_the_directories_that_are_mounted_for_it(
             raise Unfit(diagnosed(refused, contract, otherwise=otherwise, details=(refused,)))
 
 
-@pytest.mark.asks("writable")
+@pytest.mark.asks("writable", "nameless")
 @pytest.mark.ahead("compile", _compile)
 @pytest.mark.hint("set HOME, USER and the cache variables in image.env: libraries look the uid up in /etc/passwd")
 def test_any_other_user_compiles_from_a_cold_cache(compiles: str, probed: Probed) -> None:
