@@ -105,7 +105,7 @@ def test_a_build_from_nothing_gives_the_same_digest(built: tuple[Project, Ended]
         ),
     ],
 )  # fmt: skip
-def test_a_patch_without_the_effect_it_promises_stops_the_build(
+def test_f41_a_patch_without_the_effect_it_promises_stops_the_build(
     variant: Callable[..., Project], name: str, probe: dict[str, Any], line: str
 ) -> None:
     project = variant(lambda recipe: patch_of(recipe, name)["probe"].update(probe))
@@ -144,7 +144,9 @@ def test_an_optional_hook_that_does_not_fit_is_skipped_and_the_ledger_says_so(
     assert capacity["probe"]["found"] == {"before": 32768, "after": 32768}
 
 
-def test_a_lock_names_every_patch_that_does_not_apply_and_is_not_written(variant: Callable[..., Project]) -> None:
+def test_f45_a_lock_names_every_patch_that_does_not_apply_and_is_not_written(
+    variant: Callable[..., Project],
+) -> None:
     def broken(recipe: dict[str, Any]) -> None:
         patch_of(recipe, "wider")["edit"]["find"] = "WIDTH = 9\n"
         patch_of(recipe, "rows")["overlay"]["replaces"] = "0" * 64
@@ -160,7 +162,7 @@ def test_a_lock_names_every_patch_that_does_not_apply_and_is_not_written(variant
     assert lock.read_bytes() == before
 
 
-def test_a_series_for_another_pin_is_refused_by_every_command(variant: Callable[..., Project]) -> None:
+def test_f44_a_series_for_another_pin_is_refused_by_every_command(variant: Callable[..., Project]) -> None:
     project = variant(lambda recipe: patch_of(recipe, "deeper")["series"].update({"made-for": "0" * 64}))
     for words in (["lock"], ["check"], ["plan"], ["build"]):
         ended = project.run(*words, "patched")

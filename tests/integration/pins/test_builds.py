@@ -181,7 +181,7 @@ def test_only_what_the_base_lacks_is_locked_and_installed(project: Project, abov
     assert (manifest["name"], manifest["distributions"]) == ("above", {})
 
 
-def test_a_wheel_is_built_with_what_it_needs_for_its_targets_and_without_a_network(above: str) -> None:
+def test_f69_a_wheel_is_built_with_what_it_needs_for_its_targets_and_without_a_network(above: str) -> None:
     seen = python(above, "import above, json; print(json.dumps(above.seen))")
     assert json.loads(seen) == {
         "needs": "1.5", "build-requires": "0.3", "gfx": "gfx942;gfx1201", "network": False

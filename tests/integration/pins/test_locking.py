@@ -33,7 +33,7 @@ def wheels(site: Site) -> None:
 
 
 @pytest.mark.usefixtures("wheels")
-def test_a_lock_holds_every_kind_of_source_and_is_the_same_twice(site: Site, project: Project) -> None:
+def test_f27_a_lock_holds_every_kind_of_source_and_is_the_same_twice(site: Site, project: Project) -> None:
     repository = site.repository("kernels")
     commit = repository.commit({"Makefile": "all:\n"})
     repository.git("tag", "v1.0")

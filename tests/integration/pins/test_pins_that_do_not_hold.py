@@ -34,7 +34,7 @@ def repository(site: Site) -> Repository:
 
 
 @pytest.mark.parametrize("kind", ["lightweight", "annotated"])
-def test_a_tag_that_moved_is_refused_with_both_commits(
+def test_f35_f49_a_tag_that_moved_is_refused_with_both_commits(
     repository: Repository, project: Project, kind: str
 ) -> None:
     words = ["-a", "-m", "release"] if kind == "annotated" else []
@@ -211,7 +211,7 @@ def test_a_generic_triton_that_is_newer_is_never_taken_for_the_rocm_one(site: Si
     assert "component.triton: triton is protected at 3.6.0+rocm7.2, but torch==2.12.0 asks for triton>=3.7" in said
 
 
-def test_a_distribution_that_the_base_protects_is_not_replaced(site: Site, project: Project) -> None:
+def test_f17_f32_a_distribution_that_the_base_protects_is_not_replaced(site: Site, project: Project) -> None:
     site.wheel("torch", "2.12.0")
     site.wheel("engine", "1.0", requires=("torch>=2.12",))
     project.recipe(

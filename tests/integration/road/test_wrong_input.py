@@ -43,7 +43,7 @@ def test_an_unknown_key_with_a_near_miss(project: Project) -> None:
     assert hint == "every key is described in docs/recipe.md"
 
 
-def test_a_floating_tag_without_a_digest(project: Project) -> None:
+def test_f65_a_floating_tag_without_a_digest(project: Project) -> None:
     project.add("tiny", TINY, lambda recipe: recipe["base"].update(build={"image": "docker.io/library/debian:13"}))
     error, hint = refused(project.build("tiny"), 2)
     assert error.startswith("error: images/tiny/recipe.toml: base.build.image: a tag floats: expected '@sha256:")

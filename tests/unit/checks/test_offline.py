@@ -112,7 +112,7 @@ def test_contracts_of_a_recipe_replace_the_default_one(workspace: Workspace, add
     assert "no component is called 'aitre'; did you mean 'aiter'?" in error.message
 
 
-def test_a_known_bad_pin_is_an_error_and_an_override_makes_it_a_note(workspace: Workspace, add: Add) -> None:
+def test_f74_a_known_bad_pin_is_an_error_and_an_override_makes_it_a_note(workspace: Workspace, add: Add) -> None:
     torch = PythonFile(project="torch", version="2.12.0", file="t.whl", sha256="0" * 64, layer="dependencies")
     head = "".join(['gfx = ["gfx1201"]\n'])
     add("one", python=(torch,), locked=True)

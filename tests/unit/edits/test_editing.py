@@ -54,7 +54,7 @@ def test_a_text_that_is_there_zero_times_is_refused_with_the_lines_that_are_most
     ]
 
 
-def test_a_text_that_is_there_twice_is_refused_with_both_lines():
+def test_f42_f60_a_text_that_is_there_twice_is_refused_with_both_lines():
     assert refusal("x = 1\ny = 2\nx = 1\n", edit("x = 1", "x = 2")) == [
         "patch one: pkg/kernel.py: the text is there twice, expected once (lines 1, 3)",
         "  expected        x = 1",

@@ -237,7 +237,7 @@ def test_a_redundant_patch_is_a_warning_and_an_error_where_it_is_strict(workspac
     assert quiet.warnings == []
 
 
-def test_a_folder_that_a_series_was_not_made_for_is_refused(workspace: Workspace) -> None:
+def test_f44_a_folder_that_a_series_was_not_made_for_is_refused(workspace: Workspace) -> None:
     of = recipe(workspace)
     (toy(workspace) / "toy/more.py").write_text("")
     with pytest.raises(PatchError, match=r"patch\.deeper\.series\.made-for: made for toy ba4de541"):

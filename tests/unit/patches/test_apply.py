@@ -61,7 +61,7 @@ def test_a_hunk_is_never_placed_above_the_one_before_it() -> None:
     assert (found.hunk, found.reason) == (2, "its old lines are only above the hunk before it, at line 1")
 
 
-def test_a_moved_hunk_whose_new_lines_are_there_is_not_applied_twice() -> None:
+def test_f47_a_moved_hunk_whose_new_lines_are_there_is_not_applied_twice() -> None:
     patch = hunk("x", " a", "+new", " b", at=9)
     found = conflict(patch, {"x": b"a\nnew\nb\n0\na\nb\n0\n"})
     assert found.problem == "already-there"
@@ -83,7 +83,7 @@ def test_a_moved_hunk_whose_new_lines_are_there_is_not_applied_twice() -> None:
         (b"", "its old lines are not there; nearest is line 1 with 0 of 5 lines"),
     ],
 )  # fmt: skip
-def test_what_only_fuzz_would_place_is_a_conflict_with_the_nearest_lines(tree: bytes, reason: str) -> None:
+def test_f46_what_only_fuzz_would_place_is_a_conflict_with_the_nearest_lines(tree: bytes, reason: str) -> None:
     found = conflict(CHANGE, {"x": tree})
     assert (found.file, found.hunk, found.reason) == ("x", 1, reason)
     assert found.expected == ("line 9", "line 10", "line 11", "line 12", "line 13")

@@ -120,7 +120,7 @@ PYTHON = b"def f():\n    return 1\n\n\ndef g():\n    return 2\n"
 BREAKS = hunk("pkg/lonely.py", " ", " def g():", "-    return 2", "+    return (2", at=4)
 
 
-def test_a_file_that_nothing_imports_must_still_be_python() -> None:
+def test_f46_a_file_that_nothing_imports_must_still_be_python() -> None:
     fine = hunk("pkg/lonely.py", " def f():", "-    return 1", "+    return 3", " ", " ", at=1)
     judged = judge(series(BREAKS, fine), Held.of({"pkg/lonely.py": PYTHON}))
     assert states(judged) == ["conflicts", "applies"]
@@ -146,7 +146,7 @@ def test_what_was_no_python_before_is_not_laid_to_a_patch() -> None:
     assert states(judge(series(patch), Held.of({"x.py": old}))) == ["applies"]
 
 
-def test_the_message_names_every_patch_that_does_not_apply() -> None:
+def test_f45_the_message_names_every_patch_that_does_not_apply() -> None:
     lost = hunk("y", "-a", "+b")
     judged = judge(series(ELEVEN.replace("line 13", "other"), TWENTY, lost), Held.of({"x": TEXT}))
     with pytest.raises(PatchError) as raised:

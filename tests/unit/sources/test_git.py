@@ -214,7 +214,7 @@ def test_a_tag_that_points_at_the_commit_proves_it(engine, mirrors, cache, annot
 
 @pytest.mark.parametrize("annotated", [False, True])
 @pytest.mark.parametrize("fetched_before", [False, True])
-def test_a_moved_tag_is_an_error_with_both_commits(engine, mirrors, cache, annotated, fetched_before):
+def test_f35_f49_a_moved_tag_is_an_error_with_both_commits(engine, mirrors, cache, annotated, fetched_before):
     how = ["-a", "-m", "release"] if annotated else []
     pinned = engine.commit("second", a="1")
     engine.git("tag", *how, "v1.0")
@@ -289,7 +289,7 @@ def test_a_branch_that_was_rewritten_no_longer_proves_the_commit(engine, mirrors
         _fetch(old, mirrors, cache, branch="main")
 
 
-def test_a_branch_that_is_gone_is_named_and_no_other_is_taken(engine, mirrors, cache):
+def test_f63_a_branch_that_is_gone_is_named_and_no_other_is_taken(engine, mirrors, cache):
     commit = engine.commit("second", a="1")  # on the default branch
     with pytest.raises(LockError) as refused:
         _fetch(commit, mirrors, cache, branch="rdna4")

@@ -78,7 +78,7 @@ def test_a_file_whose_address_is_elsewhere_is_fetched_through_the_mirror_as_well
     assert _fetch(LockedFile(project="torch", filename=WHEEL, sha256=SHA), store, mirrors, story) == DATA
 
 
-def test_a_flat_index_is_one_page_with_all_files(site, store, mirrors, story):
+def test_f30_a_flat_index_is_one_page_with_all_files(site, store, mirrors, story):
     _page(
         site, "/flat/links.html", f'<a href="w/other-1-py3-none-any.whl">other</a> <a href="w/{LINK}">{WHEEL}</a>'
     )
@@ -113,7 +113,7 @@ def test_further_indexes_of_pip_serve_what_the_default_one_lacks(site, store, st
     assert _fetch(LockedFile(project="torch", filename=WHEEL, sha256=SHA), store, Mirrors(), story) == DATA
 
 
-def test_a_named_index_never_falls_back_to_another(site, store, mirrors, story):
+def test_f20_a_named_index_never_falls_back_to_another(site, store, mirrors, story):
     _page(site, "/simple/torch/", f'<a href="/x/{LINK}#sha256={SHA}">{WHEEL}</a>')
     site.on(f"/x/{WHEEL}", site.body(DATA))
     with pytest.raises(LockError, match=f"there is no project 'Torch' on {site.url}/rocm"):
@@ -122,7 +122,7 @@ def test_a_named_index_never_falls_back_to_another(site, store, mirrors, story):
     assert _files(store) == []
 
 
-def test_a_nightly_that_is_gone_names_what_is_there_instead(site, store, mirrors, story):
+def test_f64_a_nightly_that_is_gone_names_what_is_there_instead(site, store, mirrors, story):
     newer = WHEEL.replace("1101", "1108")
     _page(site, "/rocm/torch/", f'<a href="{newer.replace("+", "%2B")}">{newer}</a>')
     with pytest.raises(LockError) as refused:
