@@ -129,7 +129,7 @@ def test_the_umask_of_the_user_does_not_show(engine, mirrors, cache):
     assert {oct(p.stat().st_mode & 0o777) for p in tree.path.rglob("*") if p.is_file()} == {"0o644"}
 
 
-def test_attributes_and_large_file_pointers_change_no_byte(engine, mirrors, cache):
+def test_f38_attributes_and_large_file_pointers_change_no_byte(engine, mirrors, cache):
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 5\n"
     files = {
         ".gitattributes": "*.bat text eol=crlf\n*.bin filter=lfs diff=lfs merge=lfs -text\n*.c ident\n"

@@ -142,16 +142,6 @@ def test_combinations_that_are_known_to_work_have_no_finding(facts: Facts) -> No
             "aiter needs GLIBCXX_3.4.31, and ubuntu-22.04 has it up to 3.4.30: it would not load",
         ),
         (
-            replace(SGLANG, env={"SGLANG_USE_AITER": "0"}),
-            "sglang-aiter-on-rdna4",
-            "image.env.SGLANG_USE_AITER_AR is not set; on RDNA4 SGLang needs '0'",
-        ),
-        (
-            replace(SGLANG, env={**SGLANG.env, "SGLANG_USE_AITER": "1"}),
-            "sglang-aiter-on-rdna4",
-            "image.env.SGLANG_USE_AITER is '1'; on RDNA4 SGLang needs '0'",
-        ),
-        (
             replace(SGLANG, env={**SGLANG.env, "HSA_OVERRIDE_GFX_VERSION": ""}),
             "hsa-override",
             "image.env.HSA_OVERRIDE_GFX_VERSION is set to '', and ROCm 7.2.4 supports gfx1201 as it is",
@@ -167,6 +157,20 @@ def test_combinations_that_are_known_to_work_have_no_finding(facts: Facts) -> No
 )  # fmt: skip
 def test_each_mistake_is_one_error_with_this_message(facts: Facts, rule: str, message: str) -> None:
     assert said(facts) == [("error", rule, message)]
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ({"SGLANG_USE_AITER": "0"}, "image.env.SGLANG_USE_AITER_AR is not set; on RDNA4 SGLang needs '0'"),
+        (
+            {**SGLANG.env, "SGLANG_USE_AITER": "1"},
+            "image.env.SGLANG_USE_AITER is '1'; on RDNA4 SGLang needs '0'",
+        ),
+    ],
+)
+def test_f98_aiter_enabled_on_rdna4_where_it_miscomputes(env: dict[str, str], message: str) -> None:
+    assert said(replace(SGLANG, env=env)) == [("error", "sglang-aiter-on-rdna4", message)]
 
 
 def test_f34_aiter_that_is_too_new_for_vllm_breaks_two_rules() -> None:
