@@ -27,7 +27,7 @@ _MEANT = {"aiter": ("amd-aiter",)}
 # What the loader, or a compiled module itself, says when it does not fit to what else is there.
 _MISFIT = re.compile(
     r"undefined symbol|cannot open shared object|version `[^']*' not found|cannot enable executable stack"
-    r"|invalid ELF header|file too short|ELF load command|ELF file's|binary incompatibility"
+    r"|invalid ELF header|file too short|cannot read file data|ELF load command|ELF file's|binary incompatibility"
     r"|dynamic module does not define|compiled (using|against|with)|ABI version|operator \S+ does not exist"
     r"|symbol lookup error|cannot allocate memory in static TLS|cannot apply additional memory protection"
 )
@@ -183,8 +183,7 @@ def unusable(figures: Figures) -> Iterator[Problem]:
     broken = {
         name: result for name, result in figures["packages"].items() if "chain" in result or "died" in result
     }
-    for name, result in broken.items():
-        yield Problem(subject=name, cause=f"import {name}: {_reason(result)}", details=_chain(result))
+    told = set()
     for name, result in figures["modules"].items():
         if name.partition(".")[0] in broken:
             continue
@@ -193,6 +192,10 @@ def unusable(figures: Figures) -> Iterator[Problem]:
             yield Problem(
                 subject=name, cause=f"import {name} ({where}): {_reason(result)}", details=_chain(result)
             )
+            told.add(_reason(result))
+    for name, result in broken.items():
+        if _reason(result) not in told:  # else it imports what is told already
+            yield Problem(subject=name, cause=f"import {name}: {_reason(result)}", details=_chain(result))
 
 
 def misstamped(figures: Figures, wanted: PythonSet | None) -> Iterator[Problem]:

@@ -37,12 +37,14 @@ def probe(seconds: float) -> dict[str, Any]:
     found = dict(_modules())
     # Extensions of torch count on what `import torch` has loaded, as torch.utils.cpp_extension builds them.
     order = sorted(found, key=lambda module: (module.partition(".")[0] != "torch", module))
-    work: dict[str, Callable[[], dict[str, Any]]] = {}
+    # Asked first: an import of theirs that fails leaves modules behind, and a second one says something else.
+    work: dict[str, Callable[[], dict[str, Any]]] = {
+        name: do for name, do in (("torch", _torch), ("torchvision", _torchvision)) if _is_there(name)
+    }
     for module in order:
         top = module.partition(".")[0]
         work.setdefault(f"package {top}", partial(_import_package, top))
         work[f"module {module}"] = partial(_import, module, found[module])
-    work |= {name: do for name, do in (("torch", _torch), ("torchvision", _torchvision)) if _is_there(name)}
     told = _isolated(work, seconds)
     return {
         "torch": told.pop("torch", None),

@@ -267,9 +267,19 @@ def test_a_crash_is_told_and_a_package_that_fails_is_told_once() -> None:
         "files": {"a._x": "/a", "b._y": "/b/_y.so"},
     }
     assert causes(judged.unusable(told)) == [
-        "import a: AssertionError: libcudart is not there",
         "import b._y (/b/_y.so): the process died of SIGSEGV",
+        "import a: AssertionError: libcudart is not there",
     ]
+
+
+def test_a_package_that_imports_a_broken_module_is_not_told_beside_it() -> None:
+    broken = raised("ImportError", "/k/_C.so: file too short")
+    told = {
+        "packages": {"k": {"seconds": 0}, "engine": broken},
+        "modules": {"k._C": broken, "engine._x": broken},
+        "files": {"k._C": "/k"},
+    }
+    assert causes(judged.unusable(told)) == ["import k._C (/k): ImportError: /k/_C.so: file too short"]
 
 
 @pytest.mark.parametrize(
