@@ -70,6 +70,13 @@ def test_no_forbidden_distribution_is_there(python: dict[str, Any], wanted: Pyth
 
 
 @pytest.mark.asks("installed", "modules")
+@pytest.mark.hint("rebuild it against the torch, NumPy and C++ library of this image, after they are pinned")
+def test_compiled_modules_import(compiled: dict[str, Any], judge: Judge) -> None:
+    """A kernel or a parser would fail with an undefined symbol, or the process would crash, when first needed."""
+    judge("module", distributions.unusable(compiled))
+
+
+@pytest.mark.asks("installed", "modules")
 @pytest.mark.hint("take torch and what goes with it from the ROCm index, and protect it in the recipe")
 def test_nothing_is_built_for_other_hardware(
     python: dict[str, Any], compiled: dict[str, Any], contract: Contract, judge: Judge
@@ -92,13 +99,6 @@ def test_torchvision_registers_its_operators(compiled: dict[str, Any], contract:
         raise unfit(f"import torchvision: {told.cause}", details=told.details)
     if missing := [name for name, there in found["operators"].items() if not there]:
         raise unfit(f"torchvision {found['version']} does not register {', '.join(missing)}")
-
-
-@pytest.mark.asks("installed", "modules")
-@pytest.mark.hint("rebuild it against the torch, NumPy and C++ library of this image, after they are pinned")
-def test_compiled_modules_import(compiled: dict[str, Any], judge: Judge) -> None:
-    """A kernel or a parser would fail with an undefined symbol, or the process would crash, when first needed."""
-    judge("module", distributions.unusable(compiled))
 
 
 @pytest.mark.asks("installed")
