@@ -93,10 +93,12 @@ def altered(figures: Figures, wanted: PythonSet | None) -> Iterator[Problem]:
         )
         if each["package"] is None and (problem := _other_build(each, locked.get(name))) is not None:
             yield problem
+    edited = tuple(f"/{file}" for file in wanted.edited) if wanted is not None else ()
     for name, package in figures["packages"].items():
         whose = f"package {name}"
+        unasked = {**package, "changed": [path for path in package["changed"] if not path.endswith(edited)]}
         yield from _altered(
-            name, package, f"{whose}: {{}} not what Debian ships", f"{whose}: {{}} of it {{}} gone"
+            name, unasked, f"{whose}: {{}} not what Debian ships", f"{whose}: {{}} of it {{}} gone"
         )
 
 

@@ -130,6 +130,14 @@ def test_altered_files_of_debian_packages_are_told() -> None:
     ]
 
 
+def test_what_a_patch_of_the_recipe_edits_in_a_debian_package_is_not_told() -> None:
+    changed = [f"{DEBIAN}/torch/a.py", f"{DEBIAN}/torch/b.py"]
+    packages = {"python3-torch": {"installed": True, "changed": changed, "gone": []}}
+    assert causes(judged.altered(figures(packages=packages), PythonSet(edited=("torch/a.py",)))) == [
+        f"package python3-torch: 1 file is not what Debian ships: {DEBIAN}/torch/b.py"
+    ]
+
+
 def test_requirements_are_held_with_markers_extras_and_what_extras_ask_for() -> None:
     found = figures(
         installed("vllm", "0.28.0", requires=[
