@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,3 +77,30 @@ def write_atomic(path: Path, data: str | bytes) -> None:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def rewrite_all(files: Mapping[Path, bytes]) -> None:
+    """Write new content into files that are there, owner and mode stay; a link goes on to lead where it leads.
+
+    All of it is on the disk before the first file is replaced, so that a full disk or a folder that nothing may be
+    written to changes none of them.
+    """
+    parts: dict[Path, Path] = {}
+    try:
+        for path, data in files.items():
+            target = path.resolve(strict=True)
+            handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+            parts[target] = Path(name)
+            with os.fdopen(handle, "wb") as sink:
+                there = target.stat()
+                if (there.st_uid, there.st_gid) != (os.geteuid(), os.getegid()):
+                    os.fchown(sink.fileno(), there.st_uid, there.st_gid)
+                os.fchmod(sink.fileno(), stat.S_IMODE(there.st_mode))
+                sink.write(data)
+                sink.flush()
+                os.fsync(sink.fileno())
+        for target, part in parts.items():
+            part.replace(target)
+    finally:
+        for part in parts.values():
+            part.unlink(missing_ok=True)

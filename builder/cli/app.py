@@ -21,6 +21,7 @@ from builder.cli import (
     image_commands,
     inspect_command,
     patches_command,
+    pin_command,
     plan_command,
 )
 from builder.cli.console import Console
@@ -39,6 +40,7 @@ check_command.register(app)
 inspect_command.register(app)
 plan_command.register(app)
 patches_command.register(app)
+pin_command.register(app)
 host_commands.register(app)
 
 

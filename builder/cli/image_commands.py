@@ -42,7 +42,6 @@ def register(app: typer.Typer) -> None:
     app.command()(render)
     app.command()(build)
     app.command("test")(smoke_test)
-    app.command()(pin)
     app.command()(schema)
 
 
@@ -173,33 +172,13 @@ def smoke_test(
     from builder.trial import any_image, own_image
 
     console, terms = Console(), terms_of(require, model)
-    workspace = _workspace_if_any(context)
+    workspace = workspace_if_any(context)
     if workspace is not None and recipe is None and image in names(workspace):
         report = own_image(image, workspace=workspace, story=console, terms=terms)
     else:
         report = any_image(image, recipe=recipe, workspace=workspace, results=results, story=console, terms=terms)
     console.result(report.to_json() if as_json else report.to_text())
     require_passed(report, tiers=terms.tiers)
-
-
-def pin(context: typer.Context, image: Image, as_json: Json = False) -> None:
-    """Write the reference that the last published, tested build of an image is pinned by.
-
-    Example: rocm-images pin sglang-debian --json
-    """
-    from builder.errors import LockError
-    from builder.record import parse_pin
-
-    workspace = workspace_of(context)
-    path = workspace.dist / image / "pin.json"
-    if not path.exists():
-        raise LockError(
-            f"{workspace.shown(path)}: {image} has no published, tested build here",
-            hint=f"rocm-images build {image} --publish HOST/NAMESPACE",
-        )
-    text = path.read_text()
-    table = parse_pin(text, file=workspace.shown(path))
-    Console().result(text if as_json else str(table["reference"]))
 
 
 def schema(
@@ -231,7 +210,8 @@ def terms_of(require: list[str] | None, model: Path | None) -> Terms:
     return Terms(tiers=tuple(require or ()), model=model)
 
 
-def _workspace_if_any(context: typer.Context) -> Workspace | None:
+def workspace_if_any(context: typer.Context) -> Workspace | None:
+    """Return the recipe repository as `workspace_of` does, None where there is none."""
     from builder.errors import RecipeError
 
     try:

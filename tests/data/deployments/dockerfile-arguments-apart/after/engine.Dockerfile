@@ -1,0 +1,6 @@
+ARG REGISTRY=registry.example.org \
+    VERSION="0.5.16-12feef147c7d" \
+    # the digest of that version
+    DIGEST=sha256:c41f0a9be7d2536880f1c3a4d5e6b7980a1b2c3d4e5f60718293a4b5c6d7e8f9
+FROM $REGISTRY/llm/sglang-gfx1201:${VERSION}@${DIGEST} \
+    AS engine

@@ -1,0 +1,12 @@
+locals {
+  engine = coalesce(var.engine, "registry.example.org/llm/sglang-gfx1201:0.5.16-12feef147c7d@sha256:c41f0a9be7d2536880f1c3a4d5e6b7980a1b2c3d4e5f60718293a4b5c6d7e8f9")
+}
+resource "aws_ecs_task_definition" "engine" {
+  container_definitions = jsonencode([
+    for name in ["a", "b"] : {
+      name  = name
+      image = var.override != null ? var.override : "registry.example.org/llm/sglang-gfx1201:0.5.16-12feef147c7d@sha256:c41f0a9be7d2536880f1c3a4d5e6b7980a1b2c3d4e5f60718293a4b5c6d7e8f9"
+      tags  = { "managed-by" : "terraform", (local.key) = "x" }
+    }
+  ])
+}
