@@ -157,7 +157,8 @@ def _by_content(found: Mapping[str, Any] | None, gfx: tuple[str, ...], silent: d
     jit = _compiles(found, modules, targets, engines, kernels, silent)
     return {
         "imports": tuple(module for module in _MODULES if module in modules),
-        "jit": jit, "triton_gfx": targets, "hip_gfx": targets,
+        "jit": jit, "triton_gfx": targets if "triton" in jit else (),
+        "hip_gfx": targets if "hipcc" in jit or "hip-module" in jit else (),
         "contracts": tuple((engine, kernels) for engine in engines if kernels is not None),
         "gfx": targets,
     }  # fmt: skip

@@ -69,10 +69,10 @@ def _completion(port: int, model: str, seconds: float, server: subprocess.Popen[
             return str(told["choices"][0]["text"])
     except urllib.error.HTTPError as error:
         said = error.read(2000).decode("utf-8", "replace")
-        raise Wrong(f"the engine answered a request with status {error.code}: {said[:200]}", _last(log)) from error
+        raise Wrong(f"the engine answered a request with status {error.code}: {said[:200]}", _last(log)) from None
     except (OSError, ValueError, LookupError) as error:
         ended = f", and ended with status {server.returncode}" if server.poll() is not None else ""
-        raise Wrong(f"the engine did not answer a request: {error}{ended}", _last(log)) from error
+        raise Wrong(f"the engine did not answer a request: {error}{ended}", _last(log)) from None
 
 
 def _last(log: IO[bytes]) -> list[str]:
