@@ -31,6 +31,13 @@ _MISFIT = re.compile(
     r"|dynamic module does not define|compiled (using|against|with)|ABI version|operator \S+ does not exist"
     r"|symbol lookup error|cannot allocate memory in static TLS|cannot apply additional memory protection"
 )
+# What code says that asks for a card while it is imported. Without one nothing can be said about it here.
+_NO_CARD = re.compile(
+    r"no (hip|rocm|cuda|nvidia)\S* ?(-capable )?(gpu|device|driver)s?|hipErrorNoDevice|is_available\(\)"
+    r"|(gpu|gfx|device)\S* (arch\S* )?(is |are |was )?not (be )?(found|detected|available)"
+    r"|rocminfo|amdgpu-arch|rocm_agent",
+    re.IGNORECASE,
+)
 
 
 def visible(figures: Figures) -> dict[str, dict[str, Any]]:
@@ -180,7 +187,7 @@ def unusable(figures: Figures) -> Iterator[Problem]:
     """Yield compiled modules that do not fit: the loader refuses them, they crash, or their package fails.
 
     A module that raises something else, while its package imports, is an optional part (a module for Tk, one
-    that its package loads under another name).
+    that its package loads under another name). A package that asks for a card cannot be judged without one.
     """
     broken = {
         name: result for name, result in figures["packages"].items() if "chain" in result or "died" in result
@@ -196,6 +203,9 @@ def unusable(figures: Figures) -> Iterator[Problem]:
             )
             told.add(_reason(result))
     for name, result in broken.items():
+        said = "\n".join(_chain(result))
+        if _NO_CARD.search(said) and not _MISFIT.search(said):
+            continue
         if _reason(result) not in told:  # else it imports what is told already
             yield Problem(subject=name, cause=f"import {name}: {_reason(result)}", details=_chain(result))
 

@@ -280,6 +280,23 @@ def test_a_crash_is_told_and_a_package_that_fails_is_told_once() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("message", "counts"),
+    [
+        ("No HIP GPUs are available", False),
+        ("no ROCm-capable device is detected", False),
+        ("Found no NVIDIA driver on your system", False),
+        ("[Errno 2] No such file or directory: '/opt/rocm/bin/rocminfo'", False),
+        ("GPU arch is not found", False),
+        ("libcudart is not there", True),
+        ("no HIP GPUs, because of /x/_C.so: undefined symbol: gone", True),
+    ],
+)
+def test_a_package_that_asks_for_a_card_cannot_be_judged_without_one(message: str, counts: bool) -> None:
+    told = {"packages": {"aiter": raised("RuntimeError", message)}, "modules": {}, "files": {}}
+    assert bool(causes(judged.unusable(told))) is counts
+
+
 def test_a_package_that_imports_a_broken_module_is_not_told_beside_it() -> None:
     broken = raised("ImportError", "/k/_C.so: file too short")
     told = {
