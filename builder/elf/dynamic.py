@@ -133,9 +133,13 @@ def _required(
     if _VERNEED not in first:
         return
     at = _offset(first[_VERNEED], among, "the needed versions")
+    left = _MOST_ENTRIES
     for _ in range(min(first.get(_VERNEEDNUM, 0), _MOST_ENTRIES)):
         _, count, file, aux, following = _unpack("<HHIII", data, at)
         names, place = [], at + aux
+        left -= count
+        if left < 0:
+            raise Unreadable(f"more than {_MOST_ENTRIES} versions are needed")
         for _ in range(count):
             _, flags, _, name, step = _unpack("<IHHII", data, place)
             if not flags & _VER_FLG_WEAK:

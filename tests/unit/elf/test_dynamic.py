@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import sys
 from pathlib import Path
 
@@ -80,6 +81,17 @@ def test_what_is_not_loaded_is_none(data: bytes) -> None:
 def test_a_file_that_is_cut_off_is_unreadable(size: int) -> None:
     with pytest.raises(Unreadable):
         read(memoryview(FULL[:size]))
+
+
+def test_a_table_of_versions_that_counts_itself_over_and_over_is_unreadable() -> None:
+    data = bytearray(library(requires={f"lib{number}.so": ["V_1"] for number in range(40)}))
+    record = struct.pack("<HH", 1, 1)
+    at = data.find(record)
+    while at >= 0:
+        data[at : at + 4] = struct.pack("<HH", 1, 0xFFFF)
+        at = data.find(record, at + 4)
+    with pytest.raises(Unreadable, match="more than 65536 versions are needed"):
+        read(memoryview(bytes(data)))
 
 
 @settings(max_examples=400, deadline=None)
