@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from builder.deploy.names import Named, Target, named_in
-from builder.deploy.places import Found, Place, unique
+from builder.deploy.places import Found, Near, Place, unique
 from builder.deploy.tree import Edit
 
 _ESCAPE = re.compile(r"#[ \t]*escape[ \t]*=[ \t]*(?P<char>[\\`])[ \t]*\r?$", re.IGNORECASE)
@@ -55,7 +55,7 @@ def find_in_dockerfile(text: str, target: Target) -> Found:
     """Return where a Dockerfile names the image of `target`."""
     args = _Args()
     places: list[Place] = []
-    near: list[tuple[int, str]] = []
+    near: list[Near] = []
     froms: list[tuple[str, list[_Piece]]] = []
     for instruction in _instructions(text):
         if found := _FROM.match(instruction.text):
@@ -76,7 +76,8 @@ def find_in_dockerfile(text: str, target: Target) -> Found:
     for key, pieces in froms:
         places += _places(key, pieces, target, args)
         if _named(pieces, target) is None and any("$" in piece.text for piece in pieces):
-            near.append((pieces[0].at[0], f"{key} takes its image from a variable without a default"))
+            why = f"{key} takes its image from a variable without a default"
+            near.append(Near(start=pieces[0].at[0], why=why, hint="give the ARG before the first FROM a default"))
     return Found(places=unique(places), near=tuple(near))
 
 

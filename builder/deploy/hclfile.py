@@ -58,6 +58,8 @@ class _Reader:
             if self.here() == end:
                 break
             word = _WORD.match(self.text, self.at)
+            if not self.here():
+                raise self.wrong("the '}' of a block is missing")
             if word is None:
                 raise self.wrong(f"expected a name, got {self.text[self.at : self.at + 20].split(chr(10))[0]!r}")
             self.at = word.end()

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from builder.deploy.dockerfile import find_in_dockerfile
 from builder.deploy.hclfile import read_hcl
 from builder.deploy.names import Target
-from builder.deploy.places import Found, Place, find
+from builder.deploy.places import OTHER_NAME, Found, Place, find
 from builder.deploy.tomlfile import read_toml
 from builder.deploy.tree import changed, line_of
 from builder.deploy.yamlfile import read_yaml
@@ -209,8 +209,9 @@ def _prove(after: str, places: Sequence[Place], *, file: str, target: Target, at
 
 def _not_named(text: str, found: Found, *, file: str, target: Target) -> NotNamed:
     """Return what was looked for, and what comes near it: a name alone, another registry, a longer text."""
-    near = [f"line {line_of(text, at)}: {why}" for at, why in found.near]
-    told = {line_of(text, at) for at, _ in found.near}
+    near = [f"line {line_of(text, each.start)}: {each.why}" for each in found.near]
+    told = {line_of(text, each.start) for each in found.near}
+    hint = found.near[0].hint if found.near else None
     last = target.name.path.rsplit("/", 1)[-1]
     lines = text.split("\n")
     near += [
@@ -218,9 +219,8 @@ def _not_named(text: str, found: Found, *, file: str, target: Target) -> NotName
         for number, line in enumerate(lines, 1)
         if last in line and number not in told
     ]
-    hint = None
     if near:
-        hint = "the registry and path have to be those of the record; a mirror's are named with --as HOST/PATH"
+        hint = hint or OTHER_NAME
     else:
         named = dict.fromkeys(
             re.findall(r"[\w.-]+(?::[0-9]+)?(?:/[\w.-]+)+(?::[\w.-]+|@sha256:[0-9a-f]{64})", text)

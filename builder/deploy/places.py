@@ -13,6 +13,7 @@ from builder.deploy.names import DIGEST, TAG, Target, named_in
 from builder.deploy.tree import Edit, Items, Node, Other, Table, Text, plain_key
 from builder.problems import quoted_key
 
+OTHER_NAME = "registry and path have to be those of the record; --as HOST/PATH names those of a mirror"
 _NAMES = ("repository", "repo", "name", "image")  # how keys end that hold a name beside its tag
 _DIGEST = re.compile(r"(?P<mark>@?sha256:|)(?P<hex>[0-9a-f]{64})|")
 _TAG = re.compile(rf"{TAG}(?:@{DIGEST})?|")
@@ -33,11 +34,20 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Near:
+    """A place that nearly names the image: where, what it lacks, and what to do."""
+
+    start: int
+    why: str
+    hint: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """All places of a file that name the image, and those that nearly do: (character, why not)."""
+    """All places of a file that name the image, and those that nearly do."""
 
     places: tuple[Place, ...]
-    near: tuple[tuple[int, str], ...] = ()
+    near: tuple[Near, ...] = ()
 
 
 def find(documents: Sequence[Node], target: Target) -> Found:
@@ -77,7 +87,7 @@ class _Context:
 class _Finder:
     target: Target
     places: list[Place] = field(default_factory=list)
-    near: list[tuple[int, str]] = field(default_factory=list)
+    near: list[Near] = field(default_factory=list)
     walked: set[tuple[int, _Context]] = field(default_factory=set)
 
     def walk(self, node: Node, path: str, context: _Context) -> None:
@@ -127,7 +137,11 @@ class _Finder:
             return
         key = plain_key(table.entries[index][0])
         if key == "name" and table.get("newname"):
-            return  # kustomize puts another image in the place of this one
+            if named_in(value.value, self.target.spellings) is not None:
+                self.nearly(
+                    value.start, f"{path} is replaced by the newName beside it", "pin what it is replaced by"
+                )
+            return
         self.text(value, path, context, image=key.endswith("image"))
 
     def text(self, node: Text, path: str, context: _Context, *, image: bool = False) -> None:
@@ -138,12 +152,18 @@ class _Finder:
         if isinstance(named, str):
             self.blocked(path, node.start, named)
         elif named.bare and not (image and context.bare):
-            self.near.append((node.start, f"{path} has the name alone, with neither tag nor digest beside it"))
+            why = f"{path} has the name alone, with neither tag nor digest beside it"
+            self.nearly(
+                node.start, why, "write a tag or a digest beside it, whichever its reader takes; it may be empty"
+            )
         elif node.inner is None and node.write is None:
             self.blocked(path, node.start, "written with escapes or over several lines")
         else:
             edits = node.edits(named.parts(self.target))
             self.places.append(Place(key=path, start=node.start, way=f"one text, {named.version}", edits=edits))
+
+    def nearly(self, start: int, why: str, hint: str) -> None:
+        self.near.append(Near(start=start, why=why, hint=hint))
 
     def blocked(self, path: str, start: int, why: str) -> None:
         self.places.append(Place(key=path, start=start, way="", blocked=why))
@@ -185,7 +205,7 @@ class _Finder:
             return value.value
         if registry.rstrip("/") in (name.host, f"index.{name.host}"):
             return f"{name.host}/{value.value}"
-        self.near.append((value.start, f"{path} is of the registry {registry}"))
+        self.nearly(value.start, f"{path} is of the registry {registry}", OTHER_NAME)
         return ""
 
     def beside(self, path: str, name: Text, tag: tuple[str, Node] | None, digest: tuple[str, Node] | None) -> None:

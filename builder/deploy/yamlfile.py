@@ -33,10 +33,8 @@ def read_yaml(text: str, *, file: str, at: int = 0) -> list[Node]:
     try:
         return _documents(text.replace("\t", " ") if file.endswith(".json") else _without_tabs(text), at=at)
     except yaml.reader.ReaderError as error:
-        raise RecipeError(
-            f"{file}: this is no YAML: the character {chr(error.character)!r} at {error.position}"
-            if isinstance(error.character, int) else f"{file}: this is no YAML: {error.reason}"
-        ) from error  # fmt: skip
+        line = text.count("\n", 0, error.position) + 1
+        raise RecipeError(f"{file}:{line}: this is no YAML: {error.reason}") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else file

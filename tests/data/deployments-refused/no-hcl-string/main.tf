@@ -1,0 +1,1 @@
+image = "registry.example.org/llm/sglang-gfx1201:1

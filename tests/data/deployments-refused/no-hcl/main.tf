@@ -1,0 +1,2 @@
+job "x" {
+  image = "registry.example.org/llm/sglang-gfx1201:1"

@@ -1,0 +1,1 @@
+engine = "registry.example.org/llm/sglang-gfx1201:${var.tag}"

@@ -1,0 +1,1 @@
+docker run registry.example.org/llm/sglang-gfx1201:1
