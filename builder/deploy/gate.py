@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -70,9 +71,12 @@ def _mirror(text: str) -> ImageReference:
 def shown(table: Mapping[str, Any], form: str, *, file: str) -> str:
     """Return a record in one of `FORMATS`. What goes into GitHub's outputs and env files is one line for each."""
     reference = reference_of(table, file=file)
+    fingerprint = table.get("fingerprint")
+    if not isinstance(fingerprint, str) or not re.fullmatch(r"[0-9a-f]{16}", fingerprint):
+        raise LockError(f"{file}: fingerprint: expected 16 hex digits, got {fingerprint!r}")
     values = {
         "reference": str(reference), "repository": reference.name, "tag": str(reference.tag),
-        "digest": str(reference.digest), "fingerprint": str(table.get("fingerprint", "")),
+        "digest": str(reference.digest), "fingerprint": fingerprint,
     }  # fmt: skip
     match form:
         case "reference" | "digest":

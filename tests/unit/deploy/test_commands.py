@@ -270,6 +270,9 @@ def test_every_format_has_the_same_digest(project: Project) -> None:
         f"IMAGE_REFERENCE={REFERENCE}\nIMAGE_REPOSITORY={NAME}\nIMAGE_TAG={TAG}\nIMAGE_DIGEST={DIGEST}\n"
         "IMAGE_FINGERPRINT=a1b2c3d4e5f60718\n"
     )
+    (root / "dist/sglang-gfx1201/pin.json").write_text(json.dumps(record(fingerprint="a\nb=c")))
+    failure = refused(root, "pin", "show", "sglang-gfx1201", "--format", "github")
+    assert failure.message == ("dist/sglang-gfx1201/pin.json: fingerprint: expected 16 hex digits, got 'a\\nb=c'")
     failure = refused(root, "pin", "show", "sglang-gfx1201", "--format", "jsn")
     assert failure.message == "--format: there is no format 'jsn'; did you mean 'json'?"
     failure = refused(root, "pin", "show", "sglang-gfx1201", "--format", "env", "--json")
