@@ -194,7 +194,7 @@ def _record(context: typer.Context, word: str) -> tuple[str, dict[str, Any]]:
 
     workspace = workspace_if_any(context)
     if (workspace is None or word not in names(workspace)) and Path(word).is_file():
-        return word, parse_pin(Path(word).read_text(), file=word)
+        return word, _of_file(word)
     workspace = workspace or workspace_of(context)
     path = _place(workspace, word)
     if not path.exists():
@@ -211,13 +211,24 @@ def _place(workspace: Workspace, image: str) -> Path:
     return workspace.dist / image / "pin.json"
 
 
-def _is_record(word: str) -> bool:
-    from builder.errors import LockError
+def _of_file(word: str) -> dict[str, Any]:
+    from builder.errors import LockError, RecipeError
     from builder.record import parse_pin
 
     try:
-        return "smoke" in parse_pin(Path(word).read_text(), file=word)
-    except (OSError, UnicodeDecodeError, LockError):
+        return parse_pin(Path(word).read_text(encoding="utf-8"), file=word)
+    except (OSError, UnicodeDecodeError, LockError) as error:
+        raise RecipeError(
+            f"{word}: neither an image nor the record of one", hint="records are written to dist/IMAGE/pin.json"
+        ) from error
+
+
+def _is_record(word: str) -> bool:
+    from builder.errors import RecipeError
+
+    try:
+        return "smoke" in _of_file(word)
+    except RecipeError:
         return False
 
 

@@ -19,7 +19,9 @@ _ARG = re.compile(r"[ \t]*ARG[ \t]+(?P<words>.*)", re.IGNORECASE | re.DOTALL)
 _DEFAULT = re.compile(
     r"""(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:=(?:"(?P<d>[^"]*)"|'(?P<s>[^']*)'|(?P<p>[^\s"']*)))?(?=\s|$)"""
 )
-_VARIABLE = re.compile(r"\$(?:(?P<plain>[A-Za-z_][A-Za-z0-9_]*)|\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*)\})")
+_VARIABLE = re.compile(
+    r"\$(?:(?P<plain>[A-Za-z_][A-Za-z0-9_]*)|\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*)(?::?-[^{}]*)?\})"
+)
 _COPIES = re.compile(
     r"[ \t]*(?:COPY|ADD)[ \t].*?--from=(?P<copy>[^\s,]+)|--mount=\S*?\bfrom=(?P<mount>[^\s,]+)", re.IGNORECASE
 )

@@ -92,7 +92,7 @@ def named_in(value: str, names: tuple[str, ...]) -> Named | str | None:
     """
     for name in names:
         found = re.fullmatch(
-            rf"(?P<lead>(?:-{{0,2}}[A-Za-z0-9_][A-Za-z0-9._-]*=)?(?P<open>{_VARIABLE})?(?:docker://)?{re.escape(name)})"
+            rf"(?P<lead>(?:-{{0,2}}[A-Za-z0-9_][A-Za-z0-9._-]*=)?(?P<open>{_VARIABLE})?(?:docker(?:-image)?://)?{re.escape(name)})"
             r"(?P<rest>[:@]\S*|\}|)",
             value,
         )
@@ -109,7 +109,7 @@ def named_in(value: str, names: tuple[str, ...]) -> Named | str | None:
             rest,
         )
         if version is None:
-            return f"{rest!r} is no version that can be changed here: a variable without a default, or no tag"
+            return f"{rest!r} is no tag or digest that can be changed here"
         return Named(
             end=at, tag=_slot(version, "tag", "vtag", at=at), digest=_slot(version, "digest", "vdigest", at=at)
         )

@@ -97,7 +97,11 @@ class _Finder:
             case Items():
                 self.pairs(node, path, context)
                 for number, item in enumerate(node.items):
-                    self.inside(item, f"{path}[{number}]", context)
+                    where = f"{path}[{number}]"
+                    if isinstance(item, Text) and plain_key(path).endswith("tags"):
+                        self.output(item, where)
+                    else:
+                        self.inside(item, where, context)
             case Table():
                 context = _with_registry(node, context)
                 for index, (key, value) in enumerate(node.entries):
@@ -142,7 +146,10 @@ class _Finder:
                     value.start, f"{path} is replaced by the newName beside it", "pin what it is replaced by"
                 )
             return
-        self.text(value, path, context, image=key.endswith("image"))
+        if key == "image" and table.get("build"):
+            self.output(value, path)
+        else:
+            self.text(value, path, context, image=key.endswith("image"))
 
     def text(self, node: Text, path: str, context: _Context, *, image: bool = False) -> None:
         """Take a text that is the whole reference."""
@@ -161,6 +168,12 @@ class _Finder:
         else:
             edits = node.edits(named.parts(self.target))
             self.places.append(Place(key=path, start=node.start, way=f"one text, {named.version}", edits=edits))
+
+    def output(self, node: Text, path: str) -> None:
+        """Leave alone what names the image that is made there."""
+        if named_in(node.value, self.target.spellings) is not None:
+            why = f"{path} is the name of what is built there"
+            self.nearly(node.start, why, "pin what is run, or what the build starts from")
 
     def nearly(self, start: int, why: str, hint: str) -> None:
         self.near.append(Near(start=start, why=why, hint=hint))

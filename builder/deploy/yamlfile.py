@@ -122,7 +122,7 @@ class _Reader:
     def scalar(self, node: yaml.ScalarNode, *, json: bool) -> Node:
         start, end = node.start_mark.index, node.end_mark.index
         raw, value = self.text[start:end], node.value
-        if node.tag == _NULL or (node.tag != _TEXT and node.style is None):
+        if node.tag == _NULL or (node.style is None and (node.tag != _TEXT or not value)):
             return self.bare(node, raw, json=json)
         quote = node.style if node.style in ("'", '"') else ""
         if node.style in ("|", ">"):

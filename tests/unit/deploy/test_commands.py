@@ -252,6 +252,11 @@ def test_an_image_is_shown_with_and_without_the_word_show(project: Project) -> N
         assert json.loads(call(root, *words, "sglang-gfx1201", "--json").stdout) == record()
         assert json.loads(call(root, *words, "--json", "sglang-gfx1201").stdout) == record()
     assert isinstance(refused(root, "pin", "sglang"), RecipeError)
+    for data in (b"image: x\n", b"\xff", b"[]"):
+        (root / "deploy.yaml").write_bytes(data)
+        failure = refused(root, "pin", str(root / "deploy.yaml"))
+        assert failure.message == f"{root}/deploy.yaml: neither an image nor the record of one"
+        assert failure.hint == "records are written to dist/IMAGE/pin.json"
 
 
 def test_every_format_has_the_same_digest(project: Project) -> None:

@@ -120,3 +120,30 @@ def test_a_diff_ends_lines_at_line_feeds_alone_and_tells_of_a_missing_one() -> N
         "--- a/srv/x.yaml\n+++ b/srv/x.yaml\n@@ -1,2 +1,2 @@\n a\x0bb\r\n"
         "-old\n\\ No newline at end of file\n+new\n\\ No newline at end of file\n"
     )
+
+
+def test_a_default_counts_only_where_no_argument_has_one_already() -> None:
+    for before in (f"FROM {NAME}:${{T:-1.0}}\n", f"ARG T\nFROM {NAME}:${{T:-1.0}}\n"):
+        done = pinned(before, file="Dockerfile", target=target())
+        assert done.after == before.replace("1.0", f"{TAG}@{DIGEST}")
+    before = f"ARG T=2.0\nFROM {NAME}:${{T:-1.0}}\n"
+    assert pinned(before, file="Dockerfile", target=target()).after == before.replace("2.0", f"{TAG}@{DIGEST}")
+
+
+def test_the_name_of_what_is_built_there_is_not_pinned() -> None:
+    bake = f'target "x" {{\n  tags = ["{NAME}:dev"]\n  contexts = {{ base = "docker-image://{NAME}:1" }}\n}}\n'
+    done = pinned(bake, file="docker-bake.hcl", target=target())
+    assert done.after == bake.replace(f"{NAME}:1", f"{NAME}:{TAG}@{DIGEST}")
+    with pytest.raises(NotNamed) as refused:
+        pinned(f"services:\n  a:\n    build: .\n    image: {NAME}:1\n", file="compose.yaml", target=target())
+    assert refused.value.details == ("line 4: services.a.image is the name of what is built there",)
+
+
+@pytest.mark.parametrize("empty", ["", " !!str", " &d", " ~ # none", " ''", ' ""', " null"])
+def test_every_way_to_write_nothing_takes_a_digest(empty: str) -> None:
+    before = f"image:\n  repository: {NAME}\n  digest:{empty}\n  tag: 1\n"
+    after = pinned(before, file="values.yaml", target=target()).after
+    kept = empty.replace("''", "").replace('""', "").replace("~", "").replace("null", "").split()
+    assert [word for word in after.splitlines()[2].split() if DIGEST not in word] == ["digest:", *kept]
+    assert DIGEST in after.splitlines()[2]
+    assert after.splitlines()[:2] == before.splitlines()[:2]
