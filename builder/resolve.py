@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from builder.declared import runtime_requirements
 from builder.errors import LockError, RecipeError
 from builder.knownbases import glibc
 from builder.lockfile import DEPENDENCIES, SCHEMA, DebianPackage, Lock, LockedBase, PythonFile
+from builder.locktables import LockedPatch
 from builder.mirrors import Mirrors
 from builder.patched import patch_trees
 from builder.patchset import pins_of, require_made_for, series_sources
@@ -362,4 +364,16 @@ def _held(lock: Lock) -> dict[str, tuple[str, str]]:
         )
         for name, source in lock.source.items()
     }
-    return debs | files | sources
+    patched = {
+        f"source {name}, patched": (source.patched[:12], "")
+        for name, source in lock.source.items()
+        if source.patched is not None
+    }
+    patches = {f"patch {patch.name}": (_patch(patch), "") for patch in lock.patch}
+    return debs | files | sources | patched | patches
+
+
+def _patch(patch: LockedPatch) -> str:
+    """Return the start of a hash of a patch's files, and what a tree made of it."""
+    content = hashlib.sha256(" ".join(file.sha256 for file in patch.file).encode()).hexdigest()[:12]
+    return f"{content} ({patch.state})" if patch.state is not None else content

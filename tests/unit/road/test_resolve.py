@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from builder.errors import LockError
 from builder.knownbases import glibc
+from builder.lockfile import parse_lock
 from builder.mirrors import Mirrors
 from builder.recipe import Recipe
 from builder.resolve import _pin, glibc_minor, told, upstream_version
@@ -243,6 +245,24 @@ def test_what_a_new_lock_changes_is_told_in_words() -> None:
     assert told(None, old) == (
         f"{len(old.deb)} Debian packages and {len(old.python)} Python distributions locked",
     )
+
+
+def test_a_new_lock_tells_of_patches_and_of_the_trees_they_change() -> None:
+    root = Path(__file__).resolve().parents[3]
+    text = (root / "images/vllm-debian-patched/recipe.lock").read_text()
+    new = parse_lock(text, file="recipe.lock")
+    source = new.source["vllm"]
+    assert source.patched is not None
+    plain = new.model_copy(
+        update={"patch": new.patch[1:], "source": {"vllm": source.model_copy(update={"patched": None})}}
+    )
+    (file,) = new.patch[1].file
+    other = new.patch[1].model_copy(update={"file": (file.model_copy(update={"sha256": HASH}),)})
+    added, tree = told(plain, new)
+    assert re.fullmatch(r"patch kv-connector: not there -> [0-9a-f]{12} \(applies\)", added)
+    assert tree == f"source vllm, patched: not there -> {source.patched[:12]}"
+    (changed,) = told(new, new.model_copy(update={"patch": (new.patch[0], other)}))
+    assert re.fullmatch(r"patch skinny-gate: [0-9a-f]{12} \(applies\) -> [0-9a-f]{12} \(applies\)", changed)
 
 
 def test_the_shipped_lock_holds_what_this_choice_would_take_again() -> None:
