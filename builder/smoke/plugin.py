@@ -23,8 +23,9 @@ from builder.engine import containers
 from builder.engine.cards import Card
 from builder.smoke.contract import Contract
 from builder.smoke.findings import unfit
-from builder.smoke.probing import Ahead, Probe, Probing
+from builder.smoke.probing import COMMAND, Ahead, Probe, Probing
 from builder.smoke.recorder import FIGURES, NOT_RUN, SECONDS, Recorder, annotate
+from builder.smoke.variables import needed_programs
 
 __all__ = ["Probe"]  # the suite's own tests take it from here
 
@@ -34,7 +35,7 @@ _CONTRACT = pytest.StashKey[Contract]()
 _PROBING = pytest.StashKey[Probing]()
 _AHEAD = pytest.StashKey[Ahead]()
 _QUICKEST_FIRST = ("triton", "hipcc", "hip-module", "sglang-hash", "torch-inline")
-_UNNAMED = ("compiles", "fingerprint", "program")  # of which an image has one
+_UNNAMED = ("compiles", "fingerprint", "needed", "program", "served_engine")  # of which an image has one
 _NEED_PYTHON = frozenset({"probe", "probe_in", "probed", "shared_probe"})
 _NEED_SHELL = frozenset({"fresh", "fresh_host", "host", "shared", "start"})
 
@@ -102,9 +103,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Start the probes of all tests that say beforehand which they need; they run while others look."""
     ahead, contract = session.config.stash[_AHEAD], session.config.stash[_CONTRACT]
-    for item in session.items:
-        marker = item.get_closest_marker("ahead")
-        if marker is not None and NOT_RUN not in item.stash:
+    asked = [(item, item.get_closest_marker("ahead")) for item in session.items if NOT_RUN not in item.stash]
+    # The image's own command imports the whole engine: nothing takes longer, and it must not be the last.
+    for item, marker in sorted(asked, key=lambda each: each[1] is not None and each[1].args[0] != COMMAND):
+        if marker is not None:
             name, arguments = marker.args
             given = arguments(contract, **_wanted(arguments, _parameters(item)))
             ahead.ask(item.nodeid, given.pop("probe", name), given)
@@ -283,6 +285,7 @@ def _per_contract(contract: Contract) -> dict[str, Sequence[object]]:
         "loader": contract.loaders,
         "path": contract.paths,
         "pair": [f"{importer} -> {provider}" for importer, provider in contract.contracts],
+        "needed": [programs] if (programs := needed_programs(contract)) else [],
         "required": contract.required,
         "served_engine": [contract.engine] if contract.engine is not None else [],
         "program": [*contract.entrypoint, *contract.cmd][:1],
