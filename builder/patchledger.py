@@ -98,4 +98,5 @@ def decided_in_the_build(recipe: Recipe) -> bool:
 def _state(patch: Patch, locked: str | None) -> str:
     if patch.hook is not None:
         return "optional" if patch.hook.optional else "effective"
-    return locked or "applies"
+    state = locked or "applies"
+    return "effective" if patch.probe is not None and state == "applies" else state

@@ -114,6 +114,8 @@ def judge(ledger: Json, epoch: int) -> None:
             tried.append(("with the patch", between[name], probe["after"]))
         if final[name] != between[name] or is_hook:
             tried.append(("in the image", final[name], probe["after"]))
+        if patch["state"] == "applies":  # and more than that, or the build ends below
+            patch["state"] = "effective"
         if not missed:
             failed += [
                 wrong(name, probe, where, got, wanted) for where, got, wanted in tried if not is_value(got, wanted)

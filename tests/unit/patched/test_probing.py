@@ -72,7 +72,7 @@ def test_a_probe_that_keeps_its_promise_is_in_the_ledger_with_both_values(stages
     stages.promise()
     patch = stages.judged("WIDTH = 8", "WIDTH = 16")
     assert patch["probe"]["found"] == {"before": 8, "after": 16}
-    assert patch["state"] == "applies"
+    assert patch["state"] == "effective"
 
 
 @pytest.mark.parametrize(
