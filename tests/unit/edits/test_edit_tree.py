@@ -66,7 +66,8 @@ class Installed:
 
     def join(self) -> None:
         """Let the layer join the image."""
-        shutil.copytree(self.out, "/", dirs_exist_ok=True)
+        # From site-packages on: copying gives the folders above it, such as /tmp, modes and dates as well.
+        shutil.copytree(self.out / self.site.relative_to("/"), self.site, dirs_exist_ok=True)
 
     def says(self, code: str, *options: str) -> str:
         done = run([self.python, *options, "-c", code])
