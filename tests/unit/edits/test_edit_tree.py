@@ -66,8 +66,11 @@ class Installed:
 
     def join(self) -> None:
         """Let the layer join the image."""
-        # From site-packages on: copying gives the folders above it, such as /tmp, modes and dates as well.
-        shutil.copytree(self.out / self.site.relative_to("/"), self.site, dirs_exist_ok=True)
+        for path in self.out.rglob("*"):  # not copytree, which gives folders such as /tmp modes and dates as well
+            if not path.is_dir():
+                target = "/" / path.relative_to(self.out)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, target)
 
     def says(self, code: str, *options: str) -> str:
         done = run([self.python, *options, "-c", code])

@@ -29,7 +29,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     program = step(top / "step", "install_hooks.py", hooks.STEP_FILES)
     done = run([python, program, "1700000000", top / "from", top / "out"])
     assert done.status == 0, done.stderr
-    # From the environment's own folder on: copying gives the folders above it, such as /tmp, modes and dates as well.
+    # From its own folder on: copying gives the folders above it, such as /tmp, modes and dates as well.
     venv = (top / "venv").resolve()
     shutil.copytree(top / "out" / venv.relative_to("/"), venv, dirs_exist_ok=True)
     return python, top / "out"
