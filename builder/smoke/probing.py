@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -111,6 +111,7 @@ class Probing:
         self, container: containers.Running, name: str, arguments: Mapping[str, Any], limit_seconds: float
     ) -> dict[str, Any]:
         command = probes.argv(self.contract.python, name, arguments, limit_seconds=limit_seconds)
+        contract = for_user(self.contract, container.owner)
         # A probe ends itself in time. One that is stopped, or waits in the kernel, ends with its container.
         hangs = threading.Event()
         watch = threading.Timer(limit_seconds + _KILL_SECONDS, self._take_away, (container.name, hangs))
@@ -129,7 +130,7 @@ class Probing:
         if not answer.ok:
             evidence = "\n".join([answer.evidence, *words])
             details = answer.compiler or words
-            raise Unfit(diagnosed(evidence, self.contract, otherwise=answer.innermost, details=details))
+            raise Unfit(diagnosed(evidence, contract, otherwise=answer.innermost, details=details))
         if done.rc != 0:
             cause = f"the probe {name} did its work and then died with status {done.rc} while it ended"
             raise Unfit(Finding(cause=cause, details=words))
@@ -218,6 +219,11 @@ class _Timed:
     figures: dict[str, Any]
     error: BaseException | None
     seconds: float
+
+
+def for_user(contract: Contract, user: containers.Identity) -> Contract:
+    """Return the contract as a diagnosis has to see it where somebody else than the image's user failed."""
+    return replace(contract, user=f"{user.uid}:{user.gid}") if user == NAMELESS else contract
 
 
 def _hung(name: str, limit_seconds: float, words: tuple[str, ...]) -> Finding:

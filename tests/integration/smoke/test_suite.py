@@ -6,6 +6,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from xml.etree import ElementTree
@@ -30,7 +31,8 @@ def test_a_sound_image_passes_every_test_of_the_cpu_tier(
     before = sorted(path for path in package.rglob("*") if "__pycache__" not in path.parts)
     bytecode = sorted((package / "smoke" / "suite").rglob("*.pyc"))
 
-    report = smoke(image, sound)
+    # What its components are allowed to deviate from is the recipe's, see the tests of the Python set.
+    report = smoke(image, replace(sound, silent={"installed": "this test has no recipe"}))
     require_passed(report)
     assert report.tiers == {"cpu": "passed", "gpu": "not run"}
     assert all(test.production.endswith(".") and test.seconds >= 0 for test in report.tests)
