@@ -1,4 +1,4 @@
-"""Which variables no served image of an engine should set, and why. Values only."""
+"""Which variables no served image should set, and which programs it has to find by name. Values only."""
 
 from __future__ import annotations
 
@@ -44,3 +44,13 @@ def forbidden_variables(env: Mapping[str, str], contract: Contract) -> list[str]
         if words is not None:
             found.append(f"{name} is set: {words}")
     return found
+
+
+def needed_programs(contract: Contract) -> list[tuple[str, ...]]:
+    """Return what the declared compiles start by name; of each tuple one has to be on PATH."""
+    needed: list[tuple[str, ...]] = []
+    if "sglang-hash" in contract.jit:
+        needed += [("ninja",), (contract.env.get("CXX", "c++"),)]
+    if "triton" in contract.jit:
+        needed.append((contract.env["CC"],) if "CC" in contract.env else ("gcc", "clang"))
+    return needed

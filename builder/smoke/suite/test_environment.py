@@ -14,7 +14,7 @@ from builder.smoke.contract import Contract
 from builder.smoke.findings import Unfit, diagnosed, unfit
 from builder.smoke.plugin import Probe
 from builder.smoke.probing import Probing
-from builder.smoke.variables import forbidden_variables
+from builder.smoke.variables import forbidden_variables, needed_programs
 
 # What the engine and the shell of `docker exec` set by themselves.
 _NOT_FROM_THE_IMAGE = frozenset({"HOME", "HOSTNAME", "OLDPWD", "PATH", "PWD", "SHLVL", "TERM", "_", "container"})
@@ -23,7 +23,7 @@ _NOT_FROM_THE_IMAGE = frozenset({"HOME", "HOSTNAME", "OLDPWD", "PATH", "PWD", "S
 @pytest.fixture(scope="module")
 def served(shared_probe: Probe, contract: Contract) -> dict[str, Any]:
     """Ask once what a process in the image sees."""
-    programs = sorted({name for names in _needed_programs(contract) for name in names})
+    programs = sorted({name for names in needed_programs(contract) for name in names})
     return shared_probe(
         "served_environment", writable=list(contract.writable), programs=programs, limit_seconds=60
     )
@@ -91,9 +91,11 @@ def test_no_variable_is_set_that_must_not_be(probing: Probing) -> None:
 
 
 @pytest.mark.hint("install it in the runtime stage, or add its folder to PATH in image.env")
-def test_the_programs_that_compiles_start_are_on_the_path(served: dict[str, Any], contract: Contract) -> None:
+def test_the_programs_that_compiles_start_are_on_the_path(
+    needed: list[tuple[str, ...]], served: dict[str, Any], contract: Contract
+) -> None:
     """The first request that compiles would die, although an interactive shell finds the program."""
-    for names in _needed_programs(contract):
+    for names in needed:
         if not any(served["programs"][name] for name in names):
             path = served["environment"].get("PATH")
             said = f"sh: 1: {names[0]}: not found"
@@ -157,16 +159,6 @@ def test_there_is_no_network(served: dict[str, Any]) -> None:
     others = [name for name in served["interfaces"] if name != "lo"]
     if others or served["reaches"]:
         raise unfit(f"the container has a network: {', '.join(others) or 'it reaches other hosts'}")
-
-
-def _needed_programs(contract: Contract) -> list[tuple[str, ...]]:
-    """Return what the declared compiles start by name; of each tuple one has to be on PATH."""
-    needed: list[tuple[str, ...]] = []
-    if "sglang-hash" in contract.jit:
-        needed += [("ninja",), (contract.env.get("CXX", "c++"),)]
-    if "triton" in contract.jit:
-        needed.append((contract.env["CC"],) if "CC" in contract.env else ("gcc", "clang"))
-    return needed
 
 
 def _require_writable(declared: dict[str, str | None], contract: Contract) -> None:
