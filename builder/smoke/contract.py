@@ -19,8 +19,8 @@ JIT_PROBES = ("sglang-hash", "torch-inline", "hip-module", "hipcc", "triton")
 # What a contract may be silent about: nobody says it, so there is nothing to hold the image to.
 SUBJECTS = (
     "python", "user", "workdir", "env", "writable", "gfx", "components", "imports", "absent", "argv", "loaders",
-    "distributions", "paths", "required", "sizes", "contracts", "labels", "fingerprint", "program", "shell",
-    "torch",
+    "distributions", "requirements", "paths", "required", "sizes", "contracts", "labels", "fingerprint", "program",
+    "shell", "torch",
     *(f"jit {name}" for name in JIT_PROBES),
 )  # fmt: skip
 # What every image can be held to, with or without a recipe. Silence about these spares the time that it takes.

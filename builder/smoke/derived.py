@@ -26,6 +26,7 @@ _MODULES = ("torch", "torchvision", "triton", "sglang", "vllm")
 _AITER = ("amd-aiter", "aiter")
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NO_RECIPE = "the image comes without a recipe, and nothing in it says this"
+_DEVIATIONS = "what components need instead of what they declare is in the recipe: name it with --recipe"
 _DISCOVER_SECONDS = 60.0
 _OLDEST_PYTHON = (3, 10)
 
@@ -80,7 +81,8 @@ def _by_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "gfx": tuple(manifest["gfx"]), "engine": manifest["engine"], "fingerprint": manifest["fingerprint"],
         "labels": {f"{_LABEL}.{key}": value for key, value in labels.items()},
         "components": tuple(_component(entry) for entry in manifest["components"]),
-        "silent": _reasons("required", "absent", "argv", "loaders", "paths", "sizes", "distributions"),
+        "silent": _reasons("required", "absent", "argv", "loaders", "paths", "sizes", "distributions")
+        | {"requirements": _DEVIATIONS},
     }  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def test_the_files_are_those_of_the_locked_wheels(
     judge("record", distributions.altered(python, contract.python_set))
 
 
-@pytest.mark.asks("installed")
+@pytest.mark.asks("installed", "requirements")
 @pytest.mark.hint("pin versions that fit, or say in the recipe what the component really requires, and why")
 def test_declared_requirements_are_met(python: dict[str, Any], contract: Contract, judge: Judge) -> None:
     """A library would be called in a way that its installed version does not know: an error on some request."""

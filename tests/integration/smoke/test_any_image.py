@@ -143,6 +143,19 @@ def test_a_bootstrapped_debian_is_tested_as_far_as_anything_is_known(
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["smoke.json", "smoke.log", "smoke.xml"]
 
 
+def test_an_image_of_this_program_is_held_to_its_manifest_where_its_recipe_is_not_at_hand(
+    run: Test, image: str
+) -> None:
+    done = run(image, "--json")
+    assert done.returncode == 0, done.stderr
+    found = outcomes(done)
+    requirements = found["declared requirements are met"]
+    assert requirements["outcome"] == "not run"
+    assert requirements["finding"]["cause"].endswith("is in the recipe: name it with --recipe")
+    for title in ("the variables are the declared ones", "the image runs as the declared user"):
+        assert found[title]["outcome"] == "passed"
+
+
 def test_a_sound_image_from_a_dockerfile_passes_what_it_can_be_held_to(
     run: Test, written: Callable[[str], str]
 ) -> None:
