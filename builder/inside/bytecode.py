@@ -22,9 +22,14 @@ def fix_hash_seed() -> None:
 
 
 def compile_all(folder: Path, *, root: Path) -> None:
-    """Write the bytecode of what is below `folder`, which will be found without `root` in front of its path."""
+    """Write the bytecode of what is below `folder`, which will be found without `root` in front of its path.
+
+    One file after the other, sorted, in this process alone. The compiler gives a set of constants a copy of its
+    own where an equal string is interned already, so that bytecode depends on what a process compiled before: with
+    several of them it would depend on which was the faster.
+    """
     compileall.compile_dir(
-        folder, quiet=2, workers=0, stripdir=str(root), prependdir="/", invalidation_mode=_UNCHECKED
+        folder, quiet=2, workers=1, stripdir=str(root), prependdir="/", invalidation_mode=_UNCHECKED
     )
 
 
