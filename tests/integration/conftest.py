@@ -20,6 +20,7 @@ from builder.host.registry_service import RegistrySettings
 from builder.project import LOCAL
 from builder.story import Silent
 
+from .bridge import own_bridge
 from .project import REPOSITORY, Ended, Project, make_project
 
 REGISTRY_VARIABLE = "ROCM_IMAGES_TEST_REGISTRY"
@@ -56,7 +57,21 @@ def _holds(client: docker.DockerClient) -> dict[str, set[str]]:
         },
         "volumes": {volume.name for volume in client.volumes.list()},
         "networks": {network.name for network in client.networks.list()},
+        # What they stand on, as far as this machine has it: another engine may take it away.
+        "bridges": {
+            name
+            for network in client.networks.list()
+            if (name := (network.attrs["Options"] or {}).get("com.docker.network.bridge.name"))
+            and Path("/sys/class/net", name).exists()
+        },
     }
+
+
+@pytest.fixture
+def bridge() -> Iterator[str]:
+    """A network bridge for an engine of the test's own. Needs root."""
+    with own_bridge() as name:
+        yield name
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 
-def _private(folder: Path, **configuration: object) -> EngineSettings:
+def _private(folder: Path, *, bridge: str, **configuration: object) -> EngineSettings:
     address = f"unix://{folder}/run/docker.sock"
     (folder / "run").mkdir(exist_ok=True)
     return EngineSettings(
@@ -38,7 +38,7 @@ def _private(folder: Path, **configuration: object) -> EngineSettings:
             "pidfile": str(folder / "run/docker.pid"),
             "data-root": str(folder / "data"),
             "exec-root": str(folder / "exec"),
-            "bridge": "none",
+            "bridge": bridge,
             "iptables": False,
             "ip6tables": False,
         }
@@ -47,9 +47,9 @@ def _private(folder: Path, **configuration: object) -> EngineSettings:
 
 
 @pytest.fixture
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineSettings]:
+def settings(tmp_path_factory: pytest.TempPathFactory, bridge: str) -> Iterator[EngineSettings]:
     # a socket's path may have 107 bytes
-    settings = _private(tmp_path_factory.mktemp("e"))
+    settings = _private(tmp_path_factory.mktemp("e"), bridge=bridge)
     yield settings
     engine_service.down(settings, Silent())
     # An engine that was killed leaves its data folder mounted on itself, also when it ran again in between.
@@ -125,8 +125,9 @@ def test_an_engine_that_was_killed_is_started_again(settings):
     assert _processes_of(settings) == []
 
 
-def test_an_engine_that_dies_at_once_shows_the_end_of_its_log(tmp_path_factory):
-    settings = _private(tmp_path_factory.mktemp("e"), **{"storage-driver": "no-such-driver", "no-such-key": 1})
+def test_an_engine_that_dies_at_once_shows_the_end_of_its_log(tmp_path_factory, bridge):
+    wrong = {"storage-driver": "no-such-driver", "no-such-key": 1}
+    settings = _private(tmp_path_factory.mktemp("e"), bridge=bridge, **wrong)
     with pytest.raises(EngineError) as caught:
         engine_service.up(settings, Silent())
 
@@ -137,9 +138,9 @@ def test_an_engine_that_dies_at_once_shows_the_end_of_its_log(tmp_path_factory):
     assert _processes_of(settings) == []
 
 
-def test_an_engine_that_does_not_answer_in_time_is_stopped_again(tmp_path_factory):
+def test_an_engine_that_does_not_answer_in_time_is_stopped_again(tmp_path_factory, bridge):
     folder = tmp_path_factory.mktemp("e")
-    elsewhere = _private(folder, hosts=[f"unix://{folder}/run/other.sock"])
+    elsewhere = _private(folder, bridge=bridge, hosts=[f"unix://{folder}/run/other.sock"])
     settings = dataclasses.replace(elsewhere, start_seconds=5)
     with pytest.raises(EngineError, match="did not answer within 5 s"):
         engine_service.up(settings, Silent())
@@ -148,9 +149,9 @@ def test_an_engine_that_does_not_answer_in_time_is_stopped_again(tmp_path_factor
     assert list((folder / "run").iterdir()) == []
 
 
-def test_the_daemon_json_of_the_machine_is_used_as_it_is(tmp_path_factory):
+def test_the_daemon_json_of_the_machine_is_used_as_it_is(tmp_path_factory, bridge):
     folder = tmp_path_factory.mktemp("e")
-    private = _private(folder)
+    private = _private(folder, bridge=bridge)
     theirs = folder / "daemon.json"
     content = json.dumps(dict(private.configuration) | {"labels": ["from=the-machine"]})
     theirs.write_text(content)

@@ -26,7 +26,7 @@ pytestmark = [
 
 
 @pytest.fixture
-def older() -> Iterator[str]:
+def older(bridge: str) -> Iterator[str]:
     """The address of an engine of the test's own with the older store."""
     folder = Path(tempfile.mkdtemp(prefix="rit."))  # a socket's path may have 107 bytes
     address = f"unix://{folder}/docker.sock"
@@ -34,7 +34,7 @@ def older() -> Iterator[str]:
         folder=folder / "state", host=address, system=None,
         configuration={
             "hosts": [address], "pidfile": f"{folder}/docker.pid", "data-root": f"{folder}/data",
-            "exec-root": f"{folder}/exec", "bridge": "none", "iptables": False, "ip6tables": False,
+            "exec-root": f"{folder}/exec", "bridge": bridge, "iptables": False, "ip6tables": False,
             "features": {"containerd-snapshotter": False},
         },
     )  # fmt: skip
