@@ -137,7 +137,7 @@ def test_an_archive_is_laid_out_without_its_top_folder_and_nothing_of_git_is_in_
         with tarfile.open(fileobj=io.BytesIO(exported)) as archive:
             names = archive.getnames()
     finally:
-        docker("rm", "--force", container)
+        docker("rm", "--force", "--volumes", container)
     assert not [name for name in names if "/.git" in f"/{name}"]
     manifest = json.loads(python(tools, "print(open('/usr/share/rocm-images/manifest.json').read())"))
     entries = {entry["name"]: entry for entry in manifest["components"]}
