@@ -83,7 +83,9 @@ class Project:
         """Start `rocm-images` on this folder, in a process group of its own."""
         self.runs += 1
         out, err = (self.folder / f"run-{self.runs}.{name}" for name in ("out", "err"))
-        given = {name: value for name, value in os.environ.items() if name not in ("CI", "GITHUB_ACTIONS", "NO_COLOR")}
+        given = {
+            name: value for name, value in os.environ.items() if name not in ("CI", "GITHUB_ACTIONS", "NO_COLOR")
+        }
         with out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen(
                 [COMMAND, "--root", self.workspace.root, *words],
