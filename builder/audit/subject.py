@@ -14,7 +14,7 @@ from builder.engine import images
 from builder.errors import EngineError, RecipeError
 from builder.mirrors import Mirrors
 from builder.reference import Digest, ImageReference, parse_reference
-from builder.sources.registry import remote_image
+from builder.registries.reading import remote_image
 from builder.story import Story
 from builder.target import GfxTarget
 

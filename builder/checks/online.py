@@ -18,10 +18,10 @@ from builder.mirrors import Mirrors
 from builder.project import load_lock, load_recipe
 from builder.recipe import Recipe
 from builder.reference import parse_reference
+from builder.registries.reading import probe_images
 from builder.sources.download import Wanted, in_parallel, probe_all
 from builder.sources.git import check_pin
 from builder.sources.index import Located, LockedFile, find_in_wheelhouses, look_up_all
-from builder.sources.registry import probe_images
 from builder.sources.transport import Patience
 from builder.story import Story
 from builder.workspace import Workspace

@@ -56,6 +56,14 @@ class Unreachable(Exception):
     """Nobody could be asked, or nobody answered properly, for as long as patience lasted."""
 
 
+class LoginWanted(Unreachable):
+    """The server asks for a login, in the words of `challenge`, its WWW-Authenticate header."""
+
+    def __init__(self, words: str, challenge: str) -> None:
+        super().__init__(words)
+        self.challenge = challenge
+
+
 class Stopped(Exception):
     """The run was interrupted."""
 
@@ -138,17 +146,24 @@ class Transport:
         return self.patiently(url, once)
 
     def ask(
-        self, method: str, url: str, *, headers: Mapping[str, str], form: Mapping[str, str] | None = None
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        form: Mapping[str, str] | None = None,
+        body: bytes | None = None,
     ) -> requests.Response:
         """Ask once and return the answer, body read, whatever its status: for protocols where a status is a word.
 
+        What is sent is a `form` or a `body`.
         Only these headers say who asks, no `~/.netrc`. Raises `Again` for a network or a server that may recover,
         `Unreachable` for one that will not.
         """
         self.stopping()
         try:
             response = self._session.request(
-                method, url, headers=dict(headers), data=form, auth=_AsGiven(), allow_redirects=True,
+                method, url, headers=dict(headers), data=form or body, auth=_AsGiven(), allow_redirects=True,
                 timeout=(_CONNECT_SECONDS, _READ_SECONDS),
             )  # fmt: skip
         except requests.exceptions.SSLError as error:
@@ -207,7 +222,9 @@ def _judge(url: str, response: requests.Response) -> None:
     if status in _GONE:
         raise Missing(url, status)
     if status in _LOGIN:
-        raise Unreachable(f"{shown(url)}: asks for a login ({status})")
+        raise LoginWanted(
+            f"{shown(url)}: asks for a login ({status})", response.headers.get("WWW-Authenticate", "")
+        )
     if status in (408, 416, 425, 429) or (status >= 500 and status != 501):
         raise Again(f"answers {status} {response.reason}", _retry_after(response))
     raise Unreachable(f"{shown(url)}: answers {status} {response.reason}")

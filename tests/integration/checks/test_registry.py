@@ -12,7 +12,7 @@ import requests
 from builder.errors import LockError
 from builder.mirrors import Mirrors
 from builder.reference import Digest, parse_reference
-from builder.sources.registry import Served, probe_images
+from builder.registries.reading import Served, probe_images
 
 pytestmark = pytest.mark.engine
 

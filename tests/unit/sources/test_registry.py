@@ -17,8 +17,8 @@ import pytest
 from builder.errors import EngineError, Failure, LockError
 from builder.mirrors import Mirrors
 from builder.reference import Digest, parse_reference
+from builder.registries.reading import Served, probe_images
 from builder.sources.dockerconfig import login_for
-from builder.sources.registry import Served, probe_images
 from builder.sources.transport import Patience
 
 QUICK = Patience(attempts=2, first=0.01, longest=0.02)

@@ -15,7 +15,7 @@ from builder.audit.oci_images import read_image
 from builder.errors import EngineError, LockError, RecipeError
 from builder.mirrors import Mirrors
 from builder.reference import Digest, parse_reference
-from builder.sources.registry import remote_image
+from builder.registries.reading import remote_image
 from builder.sources.transport import Patience
 from builder.story import Silent
 
