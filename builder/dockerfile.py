@@ -12,13 +12,18 @@ from collections.abc import Iterable, Mapping
 Mount = tuple[str, str] | tuple[str, str, str]
 
 
-def run(mounts: Iterable[Mount], *argv: str) -> str:
-    """Return a step. A mount is (folder of the context, target), or (stage, its folder or '' for all, target)."""
+def run(mounts: Iterable[Mount], *argv: str, secret: str | None = None) -> str:
+    """Return a step. A mount is (folder of the context, target), or (stage, its folder or '' for all, target).
+
+    `secret` is the id of a build secret that the step may read; what it says is no reason to run the step again.
+    """
     lines = ["RUN --network=none \\"]
     for *stage, folder, target in mounts:
         origin = f"from={stage[0]}," if stage else ""
         source = f"source={folder}," if folder else ""
         lines.append(f"  --mount=type=bind,{origin}{source}target={target} \\")
+    if secret is not None:
+        lines.append(f"  --mount=type=secret,id={secret} \\")
     return "\n".join([*lines, f"  {exec_form(*argv)}"])
 
 

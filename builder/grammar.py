@@ -24,6 +24,7 @@ HEX64, HEX40, HEX40_OR_64 = r"^[0-9a-f]{64}$", r"^[0-9a-f]{40}$", r"^(?:[0-9a-f]
 WORDS_OF_PATTERN = {HEX64: "64 hex digits", HEX40: "40 hex digits", HEX40_OR_64: "40 or 64 hex digits"}
 _LONGEST_SHOWN = 160
 _WORD = "[a-z0-9]+(?:[._-][a-z0-9]+)*"
+_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
 _NORMAL = "[a-z0-9]+(?:-[a-z0-9]+)*"
 _MODULE = r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*"
 
@@ -244,6 +245,11 @@ def check_writable(text: str) -> None:
 type_tuple = BeforeValidator(_tuple)
 
 _line = Form(f"[^{_UNSEEN}]*", "text on one line without control, invisible or direction characters")
+def in_bytes(size: str) -> int:
+    """Return a size such as '512m' in bytes."""
+    return int(size[:-1]) * _UNITS[size[-1]]
+
+
 _short_line = replace(_line, longest=400)
 _below = r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._+@-]+)+"
 _path = Form(

@@ -93,8 +93,8 @@ class Prepared:
 # The programs that run in build stages. Each has a folder of the context, so that a change reruns its steps alone.
 STEPS = {
     "adopt-user": ("adopt-user.sh", "make-user.sh", "settle.sh"),
-    "build-source": ("build-source.sh",),
-    "build-wheel": ("build_wheel.py",),
+    "build-source": ("build-source.sh", "jobs.sh"),
+    "build-wheel": ("build_wheel.py", "jobs.sh"),
     "install-debs": ("install-debs.sh", "settle.sh"),
     "install-wheels": ("install_wheels.py", "bytecode.py"),
     "edit-tree": edits.STEP_FILES,

@@ -14,16 +14,18 @@ from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, Validation
 
 from builder import grammar
 from builder.agreement import disagreements
+from builder.buildtable import Build
 from builder.errors import PatchError, RecipeError
 from builder.grammar import PLACEHOLDERS, Name, Sha256, type_tuple
+from builder.kvcache import KvSetting, KvValue
 from builder.patchtables import Patch, leaving
 from builder.problems import Problem, problems
 from builder.smoketables import Smoke
 from builder.tables import Table, exactly_one
 
 __all__ = [
-    "BUILD_SUFFIX", "PLACEHOLDERS", "Base", "Component", "DebianBase", "Image", "Index", "Override", "Patch",
-    "Recipe", "Sha256", "Smoke", "Source", "Table", "parse_recipe", "type_tuple",
+    "BUILD_SUFFIX", "PLACEHOLDERS", "Base", "Build", "Component", "DebianBase", "Image", "Index", "Override",
+    "Patch", "Recipe", "Sha256", "Smoke", "Source", "Table", "parse_recipe", "type_tuple",
 ]  # fmt: skip
 
 SCHEMA = 1
@@ -276,6 +278,11 @@ class Recipe(Table):
     override: Annotated[
         tuple[Override, ...], type_tuple, Field(description="Exceptions from compatibility rules.")
     ] = ()
+    build: Annotated[Build, Field(description="What a machine needs to build it; not in the image.")] = Build()
+    kv_cache: Annotated[
+        dict[KvSetting, KvValue],
+        Field(description="Options of the engine that stored KV pages depend on, as '--page-size' without '--'."),
+    ] = {}  # noqa: RUF012 -- pydantic copies it
     image: Annotated[Image, Field(description="What the image promises to whoever runs it.")] = Image()
     smoke: Annotated[Smoke, Field(description="What its smoke tests try.")] = Smoke()
 

@@ -20,7 +20,8 @@ from builder.plan import floats, layers
 from builder.recipe import BUILD_SUFFIX, Base, Component, Recipe
 
 LABEL = "rocm-images"
-CA_BUNDLE = "ca-bundle"  # id of the build secret with the certificates this machine trusts
+# Ids of build secrets: the certificates this machine trusts, and the memory that one compiler takes.
+CA_BUNDLE, JOB_MEMORY = "ca-bundle", "job-memory"
 # The time of every file in a component's layer: the first second of 1980, the earliest a zip file knows. It is not
 # the lock's, which moves with the base: BuildKit compares what it copies without times, so that a layer it kept
 # from another epoch would get into an image that is made from nothing elsewhere, and nodes would pull again what
@@ -163,7 +164,10 @@ def _wheel_stages(layer: str, *, edited: bool) -> list[str]:
 def _source_stage(component: Component, recipe: Recipe, way: _Way) -> str:
     mounts = ((f"{way.trees}/{component.source}", "/mnt"), ("tools/build-source", "/media"))
     commands = [_command(command, component, recipe) for command in component.build]
-    step = run(mounts, *_build_env(component, recipe), "sh", "/media/build-source.sh", LAYER_TIME, *commands)
+    step = run(
+        mounts, *_build_env(component, recipe), "sh", "/media/build-source.sh", LAYER_TIME, *commands,
+        secret=JOB_MEMORY,
+    )  # fmt: skip
     return "\n".join([f"FROM build AS {way.stage}-{component.name}", *_needed(component, recipe), step]) + "\n"
 
 
@@ -175,7 +179,7 @@ def _build_stage(component: Component, recipe: Recipe, lock: Lock, way: _Way) ->
         mounts.append((f"wheels/{layer}", "/srv"))
     step = run(
         mounts, *_build_env(component, recipe), "python3", "/media/build_wheel.py", LAYER_TIME, component.name,
-        component.version, component.subdirectory or ".",
+        component.version, component.subdirectory or ".", secret=JOB_MEMORY,
     )  # fmt: skip
     return "\n".join([f"FROM build AS {way.wheel}-{component.name}", *_needed(component, recipe), step]) + "\n"
 

@@ -8,7 +8,7 @@ cp -R --preserve=mode /mnt /build
 cd /build
 for command in "$@"; do
   echo "+ $command" >&2
-  sh -euc "$command"
+  sh "${0%/*}/jobs.sh" sh -euc "$command"
 done
 if [ -z "$(find /out ! -type d -print -quit)" ]; then
   echo "the commands of this component made no file below /out" >&2

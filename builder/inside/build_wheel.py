@@ -17,6 +17,7 @@ from pathlib import Path
 TREE = Path("/build")
 ENVIRONMENT = Path("/build-environment")
 OUT = Path("/out")
+JOBS = ("sh", "/media/jobs.sh")
 UV = ("/media/uv", "--quiet", "--offline", "--no-cache", "--no-config", "--no-python-downloads")
 
 
@@ -52,7 +53,7 @@ def main() -> None:
         "PATH": f"{ENVIRONMENT / 'bin'}:{os.environ['PATH']}",
     }
     command = [UV[0], *UV[2:], "build", "--wheel", "--no-index", "--no-build-isolation", "--python", str(python)]
-    done = subprocess.run([*command, "--out-dir", str(OUT), str(TREE / folder)], env=env, check=False)
+    done = subprocess.run([*JOBS, *command, "--out-dir", str(OUT), str(TREE / folder)], env=env, check=False)
     if done.returncode:
         sys.exit(done.returncode)
     (OUT / ".gitignore").unlink(missing_ok=True)  # uv's own

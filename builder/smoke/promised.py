@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from builder import patchledger, render
+from builder.grammar import in_bytes
 from builder.lockfile import Lock
 from builder.project import Prepared
 from builder.recipe import Recipe
@@ -12,8 +13,6 @@ from builder.smoke.contract import ComponentVersion, Contract
 from builder.smoke.lockedset import AtHand, locked_set
 from builder.smoke.promises import PatchPromise
 from builder.smoke.pythonset import Accepted, PythonSet
-
-_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
 
 
 def promised(prepared: Prepared, *, wheel: AtHand = lambda _: None) -> Contract:
@@ -59,7 +58,7 @@ def contract(
         engine=recipe.engine, fingerprint=fingerprint, entrypoint=image.entrypoint, cmd=image.cmd,
         argv=smoke.argv, serve=smoke.serve, loaders=smoke.loaders, paths=smoke.paths,
         required=smoke.env.required, allowed=smoke.env.allowed, forbidden=smoke.env.forbidden, ships=smoke.ships,
-        sizes={name: int(size[:-1]) * _UNITS[size[-1]] for name, size in smoke.sizes.items()}, layers=layers,
+        sizes={name: in_bytes(size) for name, size in smoke.sizes.items()}, layers=layers,
         contracts=tuple((importer, provider) for importer, provider in pairs if importer and provider),
         devices=image.devices, groups=image.groups, labels=render.labels(recipe, fingerprint=fingerprint),
         patches=patches, python_set=python_set, rocm=recipe.rocm, dlopen=smoke.dlopen,

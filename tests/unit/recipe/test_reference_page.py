@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from builder.buildtable import Build
 from builder.patchtables import Edit, Hook, Overlay, Patch, Probe, Series
 from builder.recipe import Base, Component, DebianBase, Image, Override, Recipe, Smoke, Source, Table
 from builder.smoketables import Accept, SmokeEnv
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "recipe.md"
-TABLES_OF_THEIR_OWN = {"base", "source", "component", "patch", "override", "image", "smoke"}
+TABLES_OF_THEIR_OWN = {"base", "source", "component", "patch", "override", "build", "image", "smoke"}
 TABLES_OF_SMOKE = {"env": SmokeEnv, "accept": Accept}
 KINDS_OF_PATCHES = {"series": Series, "edit": Edit, "overlay": Overlay, "hook": Hook, "probe": Probe}
 
@@ -46,6 +47,7 @@ def keys(model: type[Table]) -> list[str]:
             keys(Patch) + [f"{table}.{key}" for table, model in KINDS_OF_PATCHES.items() for key in keys(model)],
         ),
         ("`[[override]]`", keys(Override)),
+        ("`[build]`", keys(Build)),
         ("`[image]`", keys(Image)),
         (
             "`[smoke]`",

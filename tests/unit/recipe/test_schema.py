@@ -25,7 +25,8 @@ RECIPES = sorted(path for place in PLACES for path in (ROOT / place).glob("*/rec
 SEEN_BY_EDITORS = (
     "apt-as-text", "apt-that-removes", "apt-twice", "apt-with-a-number", "base-as-text",
     "base-image-short-digest", "base-image-that-floats", "base-missing-stage", "base-of-both-kinds",
-    "base-of-no-kind", "base-suite-that-moves", "build-beside-a-wheel", "component-in-single-brackets",
+    "base-of-no-kind", "base-suite-that-moves", "build-beside-a-wheel", "build-disk-without-a-unit",
+    "build-key-misspelt", "build-memory-as-a-number", "component-in-single-brackets",
     "component-of-two-kinds", "component-without-version", "description-that-turns-direction",
     "devices-elsewhere", "empty-file", "env-as-a-number", "env-name-with-a-dash", "env-over-two-lines",
     "expose-out-of-range", "forbid-in-another-spelling", "gfx-empty", "gfx-unknown-spelling",
