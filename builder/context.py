@@ -18,7 +18,7 @@ from builder.errors import EngineError
 from builder.lockfile import DebianPackage, Lock, canonical
 from builder.mirrors import Mirrors
 from builder.patchcontext import lay_patches, without_patches
-from builder.patched import fetch_patched
+from builder.patched import fetch_patched, leave_out
 from builder.patchset import unpatched
 from builder.plan import BASE_FORMAT, steps
 from builder.project import step_files
@@ -101,7 +101,7 @@ def lay_out(
             debian.link_or_copy(debs[package.sha256], folder / "debs" / stage / Path(package.file).name)
     for file in lock.python:
         debian.link_or_copy(wheels[file.sha256], folder / "wheels" / file.layer / file.file)
-    for name in recipe.source:
+    for name in recipe.built_sources:
         _lay_source(recipe, name, lock, folder / "sources" / name, workspace, mirrors, story)
     for name in {component.source for component in unpatched(recipe) if component.source is not None}:
         _lay_source(recipe, name, without_patches(lock), folder / "unpatched" / name, workspace, mirrors, story)
@@ -128,7 +128,7 @@ def lay_out(
 def _lay_source(
     recipe: Recipe, name: str, lock: Lock, into: Path, workspace: Workspace, mirrors: Mirrors, story: Story
 ) -> None:
-    """Lay out the tree of a source, with the patches it is locked with, and without git's own files."""
+    """Lay out what is built of a source: its tree with its patches, without git's own files and ignored ones."""
     into.parent.mkdir(parents=True, exist_ok=True)
     tree = fetch_patched(recipe, name, lock=lock, into=into, workspace=workspace, mirrors=mirrors, story=story)
     if tree.path != into:
@@ -138,6 +138,7 @@ def _lay_source(
             shutil.rmtree(left)
         else:
             left.unlink()
+    leave_out(recipe, name, into, lock.source[name])
 
 
 def fetch_debs(lock: Lock, *, store: Store, mirrors: Mirrors, story: Story) -> dict[str, Path]:

@@ -345,6 +345,15 @@ User = Annotated[
     NoneOf(_TAKEN_USERS, "a name that no base has already"),
 ]
 TreePaths = Annotated[tuple[TreePath, ...], BeforeValidator(_tuple), Distinct()]
+TreePattern = Annotated[
+    str,
+    _line,
+    Form(
+        f"(?!/)(?:(?:^|/)(?!\\.{{1,2}}(?:/|$))[^/{_UNSEEN}]+)+",
+        "a normal, relative path inside the source, '*' for any text of a name, such as 'docs' or '*.md'",
+    ),
+]
+TreePatterns = Annotated[tuple[TreePattern, ...], BeforeValidator(_tuple), Distinct()]
 Contract = Annotated[
     str, Form(f"{_WORD} -> {_WORD}", "two components, 'IMPORTER -> PROVIDER', such as 'vllm -> aiter'", 160)
 ]

@@ -110,15 +110,21 @@ class LockedSource(LockTable):
         Annotated[str, Field(pattern=HEX40)] | None,
         Field(description="git's id of its tree with the patches of the recipe."),
     ] = None
+    built: Annotated[
+        Annotated[str, Field(pattern=HEX40)] | None,
+        Field(description="git's id of what is built of it: patched, without what the recipe ignores."),
+    ] = None
 
     @property
     def content(self) -> object:
-        """What says which bytes it has, as a value for JSON; of a patched one, those after its patches."""
+        """What says which bytes a build gets of it, as a value for JSON: not which commit they were taken from."""
+        if self.built is not None:
+            return {"built": self.built}
         if self.patched is not None:
             return {"patched": self.patched}
         if self.commit is not None:
             modules = [[module.path, module.commit] for module in self.submodule]
-            return {"commit": self.commit, "tree": self.tree, "submodules": modules}
+            return {"tree": self.tree, "submodules": modules}
         return self.tree or self.sha256
 
 
@@ -250,6 +256,8 @@ def _source(source: Source) -> dict[str, object]:
     table = source.model_dump(by_alias=True, exclude_none=True, mode="json")
     if source.git is None:
         del table["submodules"]
+    if not source.ignore:
+        del table["ignore"]
     return table
 
 
@@ -337,6 +345,9 @@ def _patch_gaps(recipe: Recipe, lock: Lock) -> list[str]:
         wanted = bool(source_patches(recipe, name))
         if wanted != (source.patched is not None):
             found.append(f"source.{name}.patched: {'missing' if wanted else 'no patch is for it'}")
+    for name, wants in recipe.source.items():
+        if name in lock.source and bool(wants.ignore) != (lock.source[name].built is not None):
+            found.append(f"source.{name}.built: {'missing' if wants.ignore else 'nothing of it is ignored'}")
     return found
 
 

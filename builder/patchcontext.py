@@ -39,7 +39,8 @@ def lay_patches(
 
 def without_patches(lock: Lock) -> Lock:
     """Return a lock whose sources are as they are upstream."""
-    plain = {name: source.model_copy(update={"patched": None}) for name, source in lock.source.items()}
+    nothing = {"patched": None, "built": None}
+    plain = {name: source.model_copy(update=nothing) for name, source in lock.source.items()}
     return lock.model_copy(update={"source": plain})
 
 

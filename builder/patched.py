@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from builder.errors import LockError, PatchError
-from builder.lockfile import Lock
+from builder.errors import LockError, PatchError, RecipeError
+from builder.ignored import ignoring
+from builder.lockfile import Lock, LockedSource
 from builder.locktables import LockedPatch, LockedPatchFile, State
 from builder.mirrors import Mirrors
 from builder.patches.diff import PatchFile, parse_patch
@@ -24,6 +25,7 @@ from builder.patchtables import Patch
 from builder.pinned import PinnedTree, fetch_source
 from builder.recipe import Recipe
 from builder.scope import Scope
+from builder.sources.githash import tree_id
 from builder.sources.worktree import patched_tree
 from builder.story import Story
 from builder.workspace import Workspace
@@ -108,6 +110,44 @@ def fetch_patched(
     return PinnedTree(path=done.path, locked=entry)
 
 
+def with_built(recipe: Recipe, trees: Mapping[str, PinnedTree]) -> dict[str, PinnedTree]:
+    """Return trees with what is built of them in their entries, where the recipe leaves something out."""
+    return {
+        name: PinnedTree(
+            path=tree.path, locked=tree.locked.model_copy(update={"built": _built(recipe, name, tree.path)})
+        )
+        for name, tree in trees.items()
+    }
+
+
+def leave_out(recipe: Recipe, name: str, folder: Path, locked: LockedSource) -> None:
+    """Remove from a copy of a source's tree what the recipe ignores, and prove that the rest is as locked."""
+    if not recipe.source[name].ignore:
+        return
+    ignored = ignoring(recipe.source[name].ignore)
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif ignored(path.relative_to(folder).as_posix()):
+            path.unlink()
+    found = _built(recipe, name, folder)
+    if locked.built not in (None, found):
+        raise _another_tree(recipe, name, locked.built, found)
+
+
+def _built(recipe: Recipe, name: str, folder: Path) -> str | None:
+    """Return git's id of what is built of a tree; None where nothing of it is ignored."""
+    patterns = recipe.source[name].ignore
+    if not patterns:
+        return None
+    ignored = ignoring(patterns)
+    found = tree_id(folder, left_out=lambda path: path.rpartition("/")[2] == ".git" or ignored(path))
+    if found is None:
+        raise RecipeError(f"images/{recipe.name}/recipe.toml: source.{name}.ignore: leaves nothing of the tree")
+    return found
+
+
 def tell(recipe: Recipe, applied: Applied, story: Story, *, strict: bool) -> None:
     """Tell what of the patches is not quite as written: moved hunks, and what the tree has already.
 
@@ -174,7 +214,7 @@ def patch_trees(
     return made, tuple(entries[patch.name] for patch in recipe.patch if patch.name in entries)
 
 
-def _another_tree(recipe: Recipe, name: str, locked: str | None, found: str) -> LockError:
+def _another_tree(recipe: Recipe, name: str, locked: str | None, found: str | None) -> LockError:
     return LockError(
         f"images/{recipe.name}/recipe.lock: source.{name}: its patches give another tree than the locked one",
         details=(f"locked {locked}", f"found  {found}"),

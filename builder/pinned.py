@@ -47,10 +47,11 @@ def fetch_source(
     """Return the tree of a source. Archives are unpacked to the folder `into`; others lie where they are kept.
 
     Without `locked`, what the recipe leaves open is asked for. Raises `LockError` for a pin that does not hold or
-    that gives another tree than `locked`, `EngineError` when nobody can be asked. Patches are not its business.
+    that gives another tree than `locked`, `EngineError` when nobody can be asked. Patches and what is left out are
+    not its business.
     """
     source = recipe.source[name]
-    locked = locked.model_copy(update={"patched": None}) if locked is not None else None
+    locked = locked.model_copy(update={"patched": None, "built": None}) if locked is not None else None
     if source.path is not None:
         return _path(recipe, source.path, locked, workspace)
     if source.git is not None:

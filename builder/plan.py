@@ -105,8 +105,8 @@ def content_inputs(
         inputs[f"wheel.{file.layer}.{file.project}" if built_with else f"wheel.{file.project}"] = {
             "version": file.version, "sha256": file.sha256, "layer": file.layer, "file": file.file
         }  # fmt: skip
-    for name, source in lock.source.items():
-        inputs[f"source.{name}"] = source.content
+    for name in recipe.built_sources:  # of others, patches alone are taken, and those count by themselves
+        inputs[f"source.{name}"] = lock.source[name].content
     for place, patch in enumerate(recipe.patch):
         inputs[f"patch.{patch.name}"] = {"place": place, **entry(recipe, lock, patch)}
     for place, component in enumerate(recipe.component):

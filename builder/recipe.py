@@ -124,6 +124,10 @@ class Source(Table):
     ] = None
     archive: Annotated[grammar.ArchiveAddress | None, Field(description="Address of a tar or zip archive.")] = None
     sha256: Annotated[Sha256 | None, Field(description="The hash of the archive, with 'archive'.")] = None
+    ignore: Annotated[
+        grammar.TreePatterns,
+        Field(description="Files and folders of the tree that nothing is built of, left out once it is patched."),
+    ] = ()
 
 
 class Component(Table):
@@ -292,6 +296,12 @@ class Recipe(Table):
         stages = (("runtime", self.base.runtime), ("build", self.base.build))
         named = {base.recipe: stage for stage, base in reversed(stages) if base.recipe is not None}
         return {name: named[name] for name in sorted(named)}
+
+    @property
+    def built_sources(self) -> tuple[str, ...]:
+        """The sources that components are built from; of others, patches alone are taken."""
+        used = {component.source for component in self.component}
+        return tuple(name for name in self.source if name in used)
 
     @property
     def contracts(self) -> tuple[tuple[str, str], ...]:

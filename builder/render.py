@@ -298,7 +298,7 @@ def manifest(recipe: Recipe, lock: Lock, *, content_key: str, fingerprint: str) 
         "fingerprint": fingerprint,
         "gfx": list(recipe.gfx),
         "python": recipe.python,
-        "components": [component_entry(component, lock) for component in recipe.component],
+        "components": [component_entry(component, lock, pins=False) for component in recipe.component],
         "distributions": {
             file.project: {"version": file.version, "file": file.file, "sha256": file.sha256, "layer": file.layer}
             for file in lock.served
@@ -310,8 +310,12 @@ def manifest(recipe: Recipe, lock: Lock, *, content_key: str, fingerprint: str) 
     }
 
 
-def component_entry(component: Component, lock: Lock) -> dict[str, object]:
-    """Return one component as records and manifests list it: version, kind, and what it was made of."""
+def component_entry(component: Component, lock: Lock, *, pins: bool = True) -> dict[str, object]:
+    """Return one component as records and manifests list it: version, kind, and what it was made of.
+
+    Without `pins`, as in the image itself, a source is named by what is built of it alone, so that other commits
+    with the same files are the same image.
+    """
     entry: dict[str, object] = {"name": component.name, "version": component.version}
     match component.kind:
         case "wheel":
@@ -322,9 +326,12 @@ def component_entry(component: Component, lock: Lock) -> dict[str, object]:
             source = lock.source[component.source or ""]
             facts = {
                 "tree": source.tree, "commit": source.commit, "file": source.file, "sha256": source.sha256,
-                "patched": source.patched,
+                "patched": source.patched, "built": source.built,
             }  # fmt: skip
-            entry |= {"source": component.source} | {key: value for key, value in facts.items() if value}
+            hidden = () if pins else ("commit",) if source.built is None else facts.keys() - {"built"}
+            entry |= {"source": component.source} | {
+                key: value for key, value in facts.items() if value and key not in hidden
+            }
         case "apt":
             package = next((package for package in lock.deb if package.name == component.apt), None)
             entry |= {"apt": component.apt, "package-version": package.version if package else None}

@@ -17,7 +17,7 @@ from builder.knownbases import glibc
 from builder.lockfile import DEPENDENCIES, SCHEMA, DebianPackage, Lock, LockedBase, PythonFile
 from builder.locktables import LockedPatch
 from builder.mirrors import Mirrors
-from builder.patched import patch_trees
+from builder.patched import patch_trees, with_built
 from builder.patchset import pins_of, require_made_for, series_sources
 from builder.pinned import PinnedTree, fetch_source
 from builder.project import Below
@@ -66,6 +66,7 @@ def make_lock(
         trees, patches = patch_trees(
             recipe, trees, scope, place=Path(place), workspace=workspace, epoch=epoch, story=story, strict=strict
         )
+        trees = with_built(recipe, trees)
         sources = {
             name: locked
             for name in recipe.source

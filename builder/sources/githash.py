@@ -7,30 +7,42 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 _FILE, _PROGRAM, _LINK, _FOLDER, _COMMIT = b"100644", b"100755", b"120000", b"40000", b"160000"
 
 
-def tree_id(folder: Path, commits: Mapping[str, str] | None = None) -> str | None:
+def tree_id(
+    folder: Path,
+    commits: Mapping[str, str] | None = None,
+    *,
+    left_out: Callable[[str], bool] = lambda _path: False,
+) -> str | None:
     """Return the id of the git tree that a folder is a checkout of, 40 hex digits; None for an empty folder.
 
-    `commits` maps paths of submodules to their commits; what lies below them does not count.
+    `commits` maps paths of submodules to their commits; what lies below them does not count, and neither do files
+    whose path is `left_out`.
     """
+    return _tree_id(folder, "", commits or {}, left_out)
+
+
+def _tree_id(folder: Path, at: str, below: Mapping[str, str], left_out: Callable[[str], bool]) -> str | None:
     entries: list[tuple[bytes, bytes]] = []
-    below = commits or {}
     with os.scandir(folder) as listing:
         for entry in listing:
             name = os.fsencode(entry.name)
             path = Path(entry.path)
+            place = f"{at}{entry.name}"
+            if left_out(place):
+                continue
             if entry.name in below:
                 entries.append(_entry(_COMMIT, name, below[entry.name]))
             elif entry.is_symlink():
                 target = os.readlink(path)  # noqa: PTH115 - a Path would tidy the target up, git does not
                 entries.append(_entry(_LINK, name, _object(b"blob", os.fsencode(target))))
             elif entry.is_dir(follow_symlinks=False):
-                inner = tree_id(path, _inside(entry.name, below))
+                inner = _tree_id(path, f"{place}/", _inside(entry.name, below), left_out)
                 if inner is not None:  # git knows no empty folders
                     entries.append(_entry(_FOLDER, name, inner))
             else:

@@ -6,8 +6,10 @@ from . import samples
 from .kinds import OTHER_KEYS, WHEELS, kind
 from .on_disk import OnDisk, component, wheel
 
-PINS = "a `[source]`'s commit, the commit of a submodule, the hash of an sdist or archive"
-WHERE_PIN = "its address, tag and branch"
+PINS = "the tree of a `[source]`'s commit, the commit of a submodule, the hash of an sdist or archive"
+WHERE_PIN = "its address, tag, branch and commit, as long as its tree stays"
+LEFT = "what is left of a `[source]` that ignores something"
+IGNORED = "what a `[source]` ignores; one that nothing but patches is taken from"
 BUILDS = "a component's `subdirectory`, `build-env`, `needs`, `gfx`"
 IN_THE_LOCK = "its `extras`, `requires-files`, `build-requires`, as long as the lock stays"
 RULES = "`override`, `rocm`"
@@ -27,13 +29,31 @@ version = "1.0"
 archive = "https://example.org/archive-1.0.tar.gz"
 sha256 = "{"ab" * 32}"
 
+[source.fork]
+git = "https://git.example.org/fork"
+branch = "main"
+commit = "{COMMIT}"
+
 [[component]]
 name = "release"
 source = "release"
 version = "1.0"
 build-requires = ["setuptools"]
+
+[[component]]
+name = "engine"
+source = "engine"
+version = "1.0"
+build = ["make install"]
+
+[[component]]
+name = "archive"
+source = "archive"
+version = "1.0"
+build = ["make install"]
 """
 TEXT = samples.FULL.replace("[image]\n", BUILT + "\n[image]\n")
+IGNORING = TEXT.replace('tag = "v1"', 'tag = "v1"\nignore = ["docs"]')
 
 
 def other_commit(word: str) -> str:
@@ -45,10 +65,49 @@ def what_a_component_is_built_with(state: OnDisk, word: str) -> None:
     state.lock["python"].append(wheel(state, "numpy") | {"project": word, "layer": "release.build"})
 
 
+def another_commit(state: OnDisk, word: str, name: str = "engine") -> None:
+    """Pin a commit, and lock it with the tree that there was before."""
+    state.recipe["source"][name]["commit"] = other_commit(word)
+    state.lock["source"][name]["commit"] = other_commit(word)
+
+
+@kind(WHERE_PIN, text=TEXT)
+def commit_of_the_same_tree(state: OnDisk, word: str) -> None:
+    another_commit(state, word)
+
+
 @kind(PINS, text=TEXT)
-def commit(state: OnDisk, word: str) -> None:
-    state.recipe["source"]["engine"]["commit"] = other_commit(word)
-    state.lock["source"]["engine"]["commit"] = other_commit(word)
+def commit_of_another_tree(state: OnDisk, word: str) -> None:
+    another_commit(state, word)
+    state.lock["source"]["engine"]["tree"] = other_commit(f"tree {word}")
+
+
+@kind(IGNORED, text=TEXT)
+def commit_that_patches_alone_are_taken_from(state: OnDisk, word: str) -> None:
+    another_commit(state, word, "fork")
+    state.lock["source"]["fork"]["tree"] = other_commit(f"tree {word}")
+
+
+@kind(IGNORED, text=IGNORING)
+def commit_that_changes_what_is_ignored(state: OnDisk, word: str) -> None:
+    another_commit(state, word)
+    state.lock["source"]["engine"]["tree"] = other_commit(f"tree {word}")
+
+
+@kind(IGNORED, text=IGNORING)
+def submodule_that_is_ignored(state: OnDisk, word: str) -> None:
+    inner = {"path": "docs/theme", "url": "https://git.example.org/inner", "commit": other_commit(word)}
+    state.lock["source"]["engine"]["submodule"] = [inner]
+
+
+@kind(IGNORED, text=IGNORING)
+def another_pattern_that_leaves_the_same(state: OnDisk, word: str) -> None:
+    state.recipe["source"]["engine"]["ignore"].append(word)
+
+
+@kind(LEFT, text=IGNORING)
+def what_is_left(state: OnDisk, word: str) -> None:
+    state.lock["source"]["engine"]["built"] = other_commit(word)
 
 
 @kind(PINS, text=TEXT)

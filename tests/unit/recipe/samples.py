@@ -147,9 +147,11 @@ def lock(of: Recipe) -> Lock:
         schema=1, image=of.name, epoch=EPOCH, asked=asked(of),
         source={
             name: LockedSource(
-                tree=digest(name), patched=digest(f"{name} patched")[:40] if source_patches(of, name) else None
+                tree=digest(name), commit=source.commit,
+                patched=digest(f"{name} patched")[:40] if source_patches(of, name) else None,
+                built=digest(f"{name} built")[:40] if source.ignore else None,
             )
-            for name in of.source
+            for name, source in of.source.items()
         },
         patch=tuple(locked_patch(of, patch) for patch in of.patch if asked_of(of, patch) is not None),
         deb=tuple(sorted(debs, key=lambda deb: deb.name)),

@@ -97,7 +97,7 @@ def test_a_manifest_that_is_written_otherwise_moves_the_key(
     state = on_disk(tmp_path)
     before = state.prepared()
     original = render.component_entry
-    monkeypatch.setattr(render, "component_entry", lambda *of: original(*of) | {"more": True})
+    monkeypatch.setattr(render, "component_entry", lambda *of, **how: original(*of, **how) | {"more": True})
     after = state.prepared()
     assert after.content_key != before.content_key
     assert changes(after.inputs, before.inputs) == ("manifest: changed",)

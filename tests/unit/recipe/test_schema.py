@@ -34,7 +34,7 @@ SEEN_BY_EDITORS = (
     "protected-as-text", "python-as-a-number", "python-with-a-patch-level", "requires-without-reason",
     "schema-of-the-future", "smoke-jit-unknown",
     "smoke-loader-without-expression", "smoke-size-without-a-unit", "smoke-ships-without-a-reason",
-    "source-is-the-folder-itself", "source-outside-the-folder",
+    "source-is-the-folder-itself", "source-outside-the-folder", "source-ignores-what-is-outside",
     "git-without-a-commit", "git-commit-too-short", "git-from-a-folder",
     "source-of-two-kinds", "submodules-of-a-folder", "sdist-without-version", "archive-without-sha256",
     "archive-over-plain-http", "index-of-an-unknown-kind", "override-without-reason",
