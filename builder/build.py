@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
@@ -15,6 +16,8 @@ from builder.engine import images
 from builder.engine.build import BuiltImage, build_image
 from builder.engine.client import info, require_usable
 from builder.errors import LockError, PatchError, PublishError
+from builder.host.disk import require_room
+from builder.machine import job_memory
 from builder.mirrors import Mirrors
 from builder.patchproof import about, ledger_in, tell_redundant
 from builder.plan import Action, Plan
@@ -103,6 +106,7 @@ def build(
         if planned.action is not Action.BUILD and cache:
             image = _fetch(prepared, place, story, containerd_store=engine.containerd_store, move_tag=move_tag)
         if image is None:
+            require_room(name, prepared.recipe.build.disk, engine, story)
             below = {
                 base: _bring(base, each, target, workspace=workspace, mirrors=mirrors, story=story)
                 for base, each in prepared.below.items()
@@ -185,16 +189,28 @@ def _build(
         for stage, base in laid.bases.items()
     }
     bundle = mirrors.ca_bundle()
-    with story.step(f"building {recipe.name} {prepared.tag}"):
+    with (
+        story.step(f"building {recipe.name} {prepared.tag}"),
+        _secret_files(job_memory(recipe), bundle) as secrets,
+    ):
         try:
             return build_image(
                 laid.folder, dockerfile=laid.dockerfile, contexts=contexts, tag=prepared.local, epoch=lock.epoch,
                 containerd_store=containerd_store, cache=cache, story=story,
                 log=workspace.dist / recipe.name / "build.log",
-                secrets={render.CA_BUNDLE: bundle} if bundle else {},
+                secrets=secrets,
             )  # fmt: skip
         except PatchError as error:
             raise about(error, recipe) from error
+
+
+@contextmanager
+def _secret_files(memory: int, bundle: Path | None) -> Iterator[dict[str, Path]]:
+    """Give what steps are told beside their inputs, by the id of the secret: no layer and no cache key has it."""
+    with tempfile.TemporaryDirectory(prefix="rocm-images-secrets.") as folder:
+        said = Path(folder) / render.JOB_MEMORY
+        said.write_text(f"{memory}\n")
+        yield {render.JOB_MEMORY: said} | ({render.CA_BUNDLE: bundle} if bundle else {})
 
 
 def _named_context(base: BootstrappedBase | str, *, containerd_store: bool) -> str:

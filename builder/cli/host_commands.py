@@ -129,6 +129,51 @@ def engine_status(context: typer.Context, as_json: Json = False) -> None:
         raise typer.Exit(EngineError.exit_code)
 
 
+@_engine.command("free")
+def engine_free(
+    context: typer.Context,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also images that are what the recipes make, and all of the build cache.")
+    ] = False,
+    unused_hours: Annotated[
+        int, typer.Option("--unused-hours", min=1, help="Build cache that was not used for so long is given back.")
+    ] = 48,
+    as_json: Json = False,
+) -> None:
+    """Give back room on the engine's disk: images of this project that no recipe makes now, old build cache.
+
+    Images of others, and those that a container uses, stay. A later build makes again what it needs.
+
+    Example: rocm-images engine free --unused-hours 12
+    """
+    from builder.engine import client
+    from builder.errors import LockError, RecipeError
+    from builder.host.disk import free, gib
+    from builder.project import names, prepare
+
+    console, workspace = Console(), _workspace(context)
+    engine = client.info()
+    current: dict[str, set[str]] = {}
+    for name in names(workspace):
+        try:
+            current[name] = {prepare(workspace, name).content_key}
+        except (LockError, RecipeError) as failure:
+            if not everything:
+                raise  # what its recipe makes cannot be told
+            console.note(failure.message)
+            current[name] = set()
+    with console.step("give back room on the engine's disk"):
+        freed = free(current, engine, console, unused_hours=unused_hours, everything=everything)
+    if as_json:
+        console.result(json.dumps(asdict(freed), indent=2, default=str))
+        return
+    for image in freed.images:
+        console.result(f"removed  {image}")
+    console.result(f"removed  {gib(freed.cache)} of build cache")
+    if freed.room is not None:
+        console.result(f"free     {gib(freed.room.free)} of {gib(freed.room.total)} at {freed.room.folder}")
+
+
 @_registry.command("up")
 def registry_up(context: typer.Context, install: Install = False, as_json: Json = False) -> None:
     """Have the embedded registry run on loopback. Prints HOST:PORT."""

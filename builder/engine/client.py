@@ -33,7 +33,8 @@ class EngineInfo:
     """An engine that answers. `server_os` and `arch` are written as in a platform: linux, amd64.
 
     `containerd_store` tells the image store: with it a local image's digest is the registry's digest.
-    `data_root` is a folder of the machine the engine runs on. `buildx_version` is None without the plugin,
+    `data_root` is a folder of the machine the engine runs on, `containerd` the socket of the containerd it uses where
+    it says so. `buildx_version` is None without the plugin,
     `driver` is the driver of the builder that buildx would use, None when that cannot be told.
     """
 
@@ -45,6 +46,12 @@ class EngineInfo:
     arch: str
     buildx_version: str | None
     driver: str | None
+    containerd: str | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it runs on this machine, as far as its address tells."""
+        return self.host.startswith("unix://")
 
     @property
     def platform(self) -> str:
@@ -86,6 +93,7 @@ def info(host: str | None = None, *, timeout_seconds: int = 60) -> EngineInfo:
         arch=version["Arch"],
         buildx_version=buildx,
         driver=_driver(host) if buildx is not None else None,
+        containerd=(told.get("Containerd") or {}).get("Address"),
     )
 
 

@@ -6,7 +6,6 @@ Starts, installs and changes nothing, and finishes whatever it meets.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,16 +13,20 @@ from pathlib import Path
 import uv
 
 from builder import process
-from builder.engine import client
+from builder.engine import client, space
 from builder.engine.client import EngineInfo
 from builder.errors import Failure
+from builder.grammar import in_bytes
 from builder.host import packages, programs
 from builder.host.checks import Check, check
+from builder.host.disk import ELSEWHERE, FREE_COMMAND, GIB
 from builder.mirrors import load_mirrors
+from builder.project import load_recipe, names
+from builder.workspace import Workspace
 
 _OLDEST_PYTHON = (3, 11)
-_GIB = 2**30
-# An engine image with its bases, caches and a second build beside it; sources, wheels and the registry's copy.
+# Where no recipe says more: an engine image with its bases, caches and a second build beside it; sources, wheels
+# and the registry's copy.
 _ENGINE_GIB = 20
 _PROJECT_GIB = 10
 _ASKING_SECONDS = 10
@@ -111,32 +114,44 @@ def _uv() -> Check:
 
 
 def _disks(engine: EngineInfo | None, root: Path) -> Iterator[Check]:
-    name = "free disk of the engine"
-    remedy = "free some with: docker system prune; or move the engine's data-root"
-    here = engine is None or engine.host.startswith("unix://")
-    data_root = Path(engine.data_root) if engine is not None else Path("/var/lib/docker")
-    if here:
-        yield _disk(name, data_root, _ENGINE_GIB, "keep images and the build cache", remedy)
+    name, needed_for = "free disk of the engine", "keep images and the build cache"
+    folder = space.data_folder(engine) if engine is not None else Path("/var/lib/docker")
+    if folder is not None:
+        least, why = _most_declared(root)
+        yield _disk(name, folder, least, needed_for, f"{FREE_COMMAND}; or {ELSEWHERE}", why)
     else:
         yield Check(
             name=name, found=True, state="the engine is on another machine; not looked at",
-            needed_for="keep images and the build cache", remedy=None,
+            needed_for=needed_for, remedy=None,
         )  # fmt: skip
     yield _disk(
-        "free disk of the project", root, _PROJECT_GIB, "keep sources, wheels and the embedded registry",
+        "free disk of the project", root, _PROJECT_GIB * GIB, "keep sources, wheels and the embedded registry",
         f"free some on the file system of {root}",
     )  # fmt: skip
 
 
-def _disk(name: str, folder: Path, least: int, needed_for: str, remedy: str) -> Check:
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+def _most_declared(root: Path) -> tuple[int, str]:
+    """Return what the build of one of the project's images takes at most, and which image that is."""
+    least, why = _ENGINE_GIB * GIB, ""
+    workspace = Workspace(root=root)
+    for name in names(workspace):
+        try:
+            disk = load_recipe(workspace, name).build.disk
+        except Failure:  # `check` says what is wrong with it
+            continue
+        if disk is not None and in_bytes(disk) > least:
+            least, why = in_bytes(disk), f" by {name}"
+    return least, why
+
+
+def _disk(name: str, folder: Path, least: int, needed_for: str, remedy: str, why: str = "") -> Check:
     try:
-        free = shutil.disk_usage(existing).free / _GIB
+        room = space.room(folder)
     except OSError as error:
         return Check(name=name, found=False, state=str(error), needed_for=needed_for, remedy=remedy)
     return check(
-        name, found=free >= least, state=f"{free:.0f} GiB at {folder}, at least {least} wanted",
-        needed_for=needed_for, remedy=remedy,
+        name, found=room.free >= least, needed_for=needed_for, remedy=remedy,
+        state=f"{room.free / GIB:.0f} GiB at {folder}, at least {least / GIB:.0f} wanted{why}",
     )  # fmt: skip
 
 
