@@ -1,0 +1,1 @@
+"""What tells others what an image is made of and how it was made: documents, signatures, verification."""
