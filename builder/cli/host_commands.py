@@ -37,16 +37,21 @@ def doctor(
     context: typer.Context,
     as_json: Json = False,
     gpu: Annotated[bool, typer.Option("--gpu", help="Look also for what the GPU needs.")] = False,
+    signing: Annotated[bool, typer.Option("--signing", help="Look also for what signatures need.")] = False,
 ) -> None:
     """Tell what of the needed this machine has, and how to get the rest. Exit code 8 if something is missing.
 
     Example: rocm-images doctor --gpu
     """
     from builder.errors import EngineError
-    from builder.host.doctor import examine
+    from builder.host.doctor import examine, examine_signing
     from builder.host.gpu import examine_gpu
 
-    checks = (*examine(_project(context)), *(examine_gpu() if gpu else ()))
+    checks = (
+        *examine(_project(context)),
+        *(examine_gpu() if gpu else ()),
+        *(examine_signing() if signing else ()),
+    )
     if as_json:
         held = {"complete": all(check.found for check in checks), "checks": [asdict(check) for check in checks]}
         Console().result(json.dumps(held, indent=2))
@@ -58,8 +63,14 @@ def doctor(
 
 def install(
     registry: Annotated[bool, typer.Option(help="Also what the embedded registry needs.")] = True,
+    signing: Annotated[
+        bool, typer.Option("--signing", help="Also what signing images and verifying signatures needs.")
+    ] = False,
 ) -> None:
-    """Install what this machine lacks of Debian packages, in one apt transaction. Tells first what will change."""
+    """Install what this machine lacks of Debian packages, in one apt transaction. Tells first what will change.
+
+    Example: rocm-images install --signing
+    """
     from builder.engine import client
     from builder.errors import EngineError
     from builder.host import apt, programs
@@ -74,6 +85,7 @@ def install(
         *programs.missing_for_engine(answers=answers),
         *(programs.missing_for_registry() if registry else ()),
         *programs.missing_for_sources(),
+        *(programs.missing_for_signing() if signing else ()),
     )
     if not lacking:
         console.note("every program that is needed is installed")

@@ -48,6 +48,11 @@ def examine(root: Path) -> tuple[Check, ...]:
     )
 
 
+def examine_signing() -> tuple[Check, ...]:
+    """Return what signing and verifying signatures needs. Raises nothing because something is missing."""
+    return (_program(packages.COSIGN, "cosign", remedy="rocm-images install --signing"),)
+
+
 def _engine(engine: EngineInfo | None, why_not: str) -> Check:
     needed_for = "build images and run their smoke tests"
     if engine is None:
@@ -163,9 +168,9 @@ def _python() -> Check:
     )  # fmt: skip
 
 
-def _program(need: packages.Need, program: str) -> Check:
+def _program(need: packages.Need, program: str, *, remedy: str = _INSTALL) -> Check:
     path = programs.find(program)
     return check(
         need.name, found=path is not None, state=str(path or "not found"), needed_for=need.purpose,
-        remedy=_INSTALL,
+        remedy=remedy,
     )  # fmt: skip

@@ -2,7 +2,8 @@
 
 Debian 12's own engine (20.10) is too old for these builds. There the engine, its command line and buildx come
 from Debian 13, from the mirror the machine already uses, pinned so low that nothing else moves to that release;
-containerd and runc stay those of Debian 12, which the newer engine accepts.
+containerd and runc stay those of Debian 12, which the newer engine accepts. cosign, which Debian 12 does not have,
+comes the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _NEWER = "trixie"
 _SOURCES = Path("/etc/apt/sources.list.d/rocm-images-trixie.sources")
 _PREFERENCES = Path("/etc/apt/preferences.d/rocm-images-trixie")
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-_FROM_NEWER_ON_12 = frozenset({"docker.io", "docker-cli", "docker-buildx"})
+_FROM_NEWER_ON_12 = frozenset({"docker.io", "docker-cli", "docker-buildx", "cosign"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +49,7 @@ KEYRING = Need(
     name="Debian keyring", purpose="check what a Debian mirror delivers", packages=("debian-archive-keyring",)
 )
 GIT = Need(name="git", purpose="fetch and patch sources", packages=("git",))
+COSIGN = Need(name="cosign", purpose="sign images, and verify signatures", packages=("cosign",))
 APPARMOR = Need(
     name="AppArmor parser", purpose="start containers under a kernel with AppArmor", packages=("apparmor",)
 )
@@ -165,7 +167,7 @@ def plan_installation(
     if not mirrors:
         raise EngineError(
             f"apt's sources name no Debian mirror for {distribution.codename}, so there is none to take"
-            f" the engine of Debian 13 ({_NEWER}) from",
+            f" {'cosign' if set(wanted) == {'cosign'} else 'the engine'} of Debian 13 ({_NEWER}) from",
             hint=f"add a source for {_NEWER} to /etc/apt/sources.list.d, or {by_hand(needs)}",
         )
     return Installation(packages=packages, files=_newer_release(mirrors[0]))
@@ -188,7 +190,7 @@ def _newer_release(mirror: str) -> tuple[MachineFile, ...]:
         MachineFile(
             path=_SOURCES,
             content=(
-                "# Written by rocm-images: the container engine of Debian 13.\n"
+                "# Written by rocm-images: the container engine and cosign of Debian 13.\n"
                 f"# {_PREFERENCES} keeps everything else at the installed release.\n"
                 "Types: deb\n"
                 f"URIs: {mirror}\n"

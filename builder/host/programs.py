@@ -77,6 +77,11 @@ def missing_for_sources() -> tuple[Need, ...]:
     return tuple(lacking)
 
 
+def missing_for_signing() -> tuple[Need, ...]:
+    """Return what is missing to sign images and to verify signatures."""
+    return () if find("cosign") else (packages.COSIGN,)
+
+
 def needs_apparmor_parser() -> bool:
     """Tell whether the kernel enforces AppArmor profiles that nothing here could load for a container."""
     try:

@@ -51,6 +51,14 @@ def test_doctor_ends_with_8_and_a_table_or_json_when_something_is_missing(bare):
     assert {"name", "found", "state", "needed_for", "remedy"} == set(parsed["checks"][0])
 
 
+def test_doctor_asks_for_what_signing_needs_only_when_told_to(bare):
+    told = CliRunner().invoke(app, ["doctor", "--signing"])
+    assert told.exit_code == 8
+    assert "MISSING  cosign" in told.stdout
+    assert "get it: rocm-images install --signing" in told.stdout
+    assert "cosign" not in CliRunner().invoke(app, ["doctor"]).stdout
+
+
 def test_status_of_an_engine_that_does_not_answer_ends_with_8(bare):
     told = CliRunner().invoke(app, ["--root", str(bare), "engine", "status", "--json"])
     assert told.exit_code == 8

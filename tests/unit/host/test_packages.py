@@ -135,6 +135,14 @@ def test_a_mirror_apt_knows_to_be_debians_goes_before_a_vendors_that_uses_the_sa
     assert "URIs: http://near.example/debian/\n" in plan.files[0].content
 
 
+def test_debian_12_takes_cosign_from_the_newer_release_and_debian_13_has_it_itself():
+    old = _plan(DEBIAN_12, NOT_FETCHED, packages.COSIGN)
+    assert (old.packages, len(old.files)) == (("cosign/trixie",), 2)
+    assert _plan(DEBIAN_13, NOT_FETCHED, packages.COSIGN) == Installation(packages=("cosign",), files=())
+    with pytest.raises(EngineError, match="none to take cosign of Debian 13"):
+        _plan(DEBIAN_12, "", packages.COSIGN)
+
+
 def test_debian_12_with_a_source_for_the_newer_release_gets_no_file():
     with_newer = (
         f"{NOT_FETCHED}\nComponent: main\nCreated-By: Packages\nRelease: trixie\nRepo-URI: http://x.example/\n"
