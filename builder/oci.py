@@ -20,6 +20,8 @@ from builder.reference import Digest
 
 _LEVEL = 3
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+LAYER = "application/vnd.oci.image.layer.v1.tar+zstd"
+CONFIG = "application/vnd.oci.image.config.v1+json"
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CHUNK = 1 << 20
 
@@ -33,10 +35,10 @@ def write_layout(root: Path, target: Path, *, epoch: int, origin: str) -> Digest
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as name:
         part = Path(name) / "layout"
         (part / "blobs/sha256").mkdir(parents=True)
-        content, layer = _layer(root, part)
+        content, layer = compress_layer(root, part)
         config = _blob(
             part,
-            "application/vnd.oci.image.config.v1+json",
+            CONFIG,
             {
                 "architecture": "amd64", "os": "linux", "created": created, "config": {"Env": [_PATH]},
                 "rootfs": {"type": "layers", "diff_ids": [content]},
@@ -98,14 +100,14 @@ def write_archive(layout: Path, target: Path, *, name: str) -> None:
             archive.addfile(member, io.BytesIO(data))
 
 
-def _layer(root: Path, layout: Path) -> tuple[str, dict[str, object]]:
-    """Compress `root` into the layout; return the digest of its content and the layer's descriptor."""
-    content, compressed, size = hashlib.sha256(), hashlib.sha256(), 0
+def compress_layer(content: Path, layout: Path) -> tuple[str, dict[str, object]]:
+    """Put a tar file, compressed, among a layout's blobs; return its own digest and the layer's descriptor."""
+    plain, compressed, size = hashlib.sha256(), hashlib.sha256(), 0
     part = layout / "layer.part"
-    compressor = zstandard.ZstdCompressor(level=_LEVEL).compressobj(size=root.stat().st_size)
-    with root.open("rb") as source, part.open("wb") as sink:
+    compressor = zstandard.ZstdCompressor(level=_LEVEL).compressobj(size=content.stat().st_size)
+    with content.open("rb") as source, part.open("wb") as sink:
         while chunk := source.read(_CHUNK):
-            content.update(chunk)
+            plain.update(chunk)
             out = compressor.compress(chunk)
             compressed.update(out)
             size += sink.write(out)
@@ -114,8 +116,7 @@ def _layer(root: Path, layout: Path) -> tuple[str, dict[str, object]]:
         size += sink.write(out)
     digest = f"sha256:{compressed.hexdigest()}"
     part.rename(_path(layout, Digest(digest)))
-    media_type = "application/vnd.oci.image.layer.v1.tar+zstd"
-    return f"sha256:{content.hexdigest()}", {"mediaType": media_type, "digest": digest, "size": size}
+    return f"sha256:{plain.hexdigest()}", {"mediaType": LAYER, "digest": digest, "size": size}
 
 
 def _blob(layout: Path, media_type: str, content: dict[str, object]) -> dict[str, object]:

@@ -1,13 +1,16 @@
 """Image references and digests: parsed once, at the border, and typed from there on.
 
-The grammar is that of the OCI distribution specification and of Docker's `reference` package.
+The grammar is that of the OCI distribution specification and of Docker's `reference` package; for image layouts on
+disk that of skopeo.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
+LAYOUT = "oci:"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _PATH = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*")
@@ -56,6 +59,55 @@ class ImageReference:
     def at(self, *, tag: str | None = None, digest: Digest | None = None) -> ImageReference:
         """Return the same repository with another tag and digest."""
         return replace(self, tag=tag, digest=digest)
+
+    def beside(self, name: str) -> ImageReference:
+        """Return the repository `name` in the same namespace."""
+        return replace(self, path=f"{self.path.rpartition('/')[0]}/{name}".lstrip("/"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutReference:
+    """`oci:FOLDER[:tag][@digest]`: an image layout on disk, and an image in it. `folder` is as it was written."""
+
+    folder: str
+    tag: str | None = None
+    digest: Digest | None = None
+
+    def __str__(self) -> str:
+        tag = f":{self.tag}" if self.tag else ""
+        digest = f"@{self.digest}" if self.digest else ""
+        return f"{self.name}{tag}{digest}"
+
+    @property
+    def name(self) -> str:
+        """The layout, without tag and digest."""
+        return f"{LAYOUT}{self.folder}"
+
+    def at(self, *, tag: str | None = None, digest: Digest | None = None) -> LayoutReference:
+        """Return the same layout with another tag and digest."""
+        return replace(self, tag=tag, digest=digest)
+
+    def beside(self, name: str) -> LayoutReference:
+        """Return the layout `name` in the same folder."""
+        return replace(self, folder=str(PurePosixPath(self.folder).parent / name))
+
+
+Place = ImageReference | LayoutReference
+
+
+def parse_place(text: str) -> Place:
+    """Parse a reference to a registry, or `oci:FOLDER[:tag][@digest]`. Raises `ValueError`."""
+    if not text.startswith(LAYOUT):
+        return parse_reference(text)
+    rest, at, digest = text.removeprefix(LAYOUT).partition("@")
+    folder, colon, tag = rest.partition(":")
+    if not folder or not folder.isprintable():
+        raise ValueError(f"expected 'oci:' and a folder whose name has no ':' and no '@', got {text!r}")
+    if colon and not _TAG.fullmatch(tag):
+        raise ValueError(f"expected a tag of at most 128 letters, digits, '.', '_', '-', got {tag!r}")
+    return LayoutReference(
+        folder=str(PurePosixPath(folder)), tag=tag or None, digest=Digest(digest) if at else None
+    )
 
 
 def parse_reference(text: str) -> ImageReference:

@@ -5,6 +5,7 @@ Credentials are the docker configuration's and its helpers'; they pass through t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from builder.errors import EngineError, PublishError
 from builder.reference import Digest, ImageReference
 from builder.story import Story
 
+# What both stores say at the end: candidate: digest: sha256:… size: 476
+_PUSHED = re.compile(r"\S+: digest: (sha256:[0-9a-f]{64}) size: [0-9]+")
 _SAVE_SECONDS = 600  # until the first piece comes, and between any two
 
 
@@ -156,6 +159,53 @@ def pull(reference: ImageReference, story: Story) -> str:
         raise _engine_gone(error) from error
     finally:
         client.close()
+
+
+def tag(image: str, reference: ImageReference) -> None:
+    """Let the engine call a local image by a name as well. Nothing leaves the machine."""
+    client = connect()
+    try:
+        client.images.get(image).tag(reference.name, tag=reference.tag)
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        raise _engine_gone(error) from error
+    finally:
+        client.close()
+
+
+def send(reference: ImageReference, story: Story) -> Digest | None:
+    """Push the local image of this name; return the digest it says it has there.
+
+    The registry gets the layers first and the tag last, so that a push that is cut off leaves no tag. However
+    this ends, the engine does not go on with it.
+    """
+    client = connect()
+    answers: list[requests.Response] = []
+    client.api.hooks["response"].append(lambda answer, **_: answers.append(answer))
+    digest: Digest | None = None
+    try:
+        for event in client.images.push(reference.name, tag=reference.tag, stream=True, decode=True):
+            if "error" in event:
+                raise PublishError(
+                    f"{reference}: the registry did not take the image", details=(str(event["error"]).strip(),),
+                    hint="no version tag was set; try again when the registry is well",
+                )  # fmt: skip
+            status = str(event.get("status", ""))
+            if status in ("Pushed", "Layer already exists"):
+                story.note(f"layer {event.get('id', '')}: {status.lower()}")
+            if said := _PUSHED.fullmatch(status):
+                digest = Digest(said[1])
+    except docker.errors.APIError as error:
+        raise PublishError(
+            f"{reference}: the registry did not take the image", details=(str(error.explanation),)
+        ) from error
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        raise _engine_gone(error) from error
+    finally:
+        # The engine pushes for as long as somebody listens to it; closing the client leaves its answer open.
+        for answer in answers:
+            answer.close()
+        client.close()
+    return digest
 
 
 def push(image: str, reference: ImageReference, story: Story) -> None:

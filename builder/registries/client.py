@@ -129,6 +129,19 @@ class Repository:
         _require_digest(response, document.digest)
         return bool(response.headers.get("OCI-Subject"))
 
+    def has_blob(self, digest: Digest, size: int | None = None) -> bool:
+        """Tell whether the registry has a blob, and in this size where one is given."""
+        response = self._patiently("HEAD", f"{self._base}/blobs/{digest}")
+        if response.status_code == 404:
+            return False
+        _require(response, 200)
+        told = response.headers.get("Content-Length")
+        return size is None or told is None or told == str(size)
+
+    def pause(self, failed: int) -> None:
+        """Wait as after the `failed`th failure of a request."""
+        self._transport.wait(failed, Again("of something else"))
+
     def blob(self, digest: Digest, *, largest: int) -> bytes:
         """Return a blob of at most `largest` bytes, which are what its digest says."""
         data = b""
