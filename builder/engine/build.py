@@ -7,13 +7,15 @@ import re
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from python_on_whales import DockerClient
 from python_on_whales.exceptions import DockerException
 
 from builder import process
+from builder.engine import builders, images
+from builder.engine.builders import Builder
 from builder.errors import BuildError, EngineError, PatchError
 from builder.reference import Digest
 from builder.story import Story
@@ -47,27 +49,26 @@ def build_image(
     story: Story,
     log: Path,
     secrets: Mapping[str, Path] | None = None,
+    builder: Builder | None = None,
 ) -> BuiltImage:
     """Build `dockerfile` over the folder `context` and keep the image in the engine as `tag`.
 
     `contexts` are named contexts as buildx writes them, `epoch` the time (seconds since 1970) written into the
-    image. `secrets` are files by id that steps may mount and no layer keeps. Everything BuildKit says goes to the
-    file `log`, the stages through `story`. Raises `BuildError` with the lines of the step that failed,
-    `PatchError` where that step says which patches failed, `EngineError` when the engine cannot build at all.
+    image. `secrets` are files by id that steps may mount and no layer keeps. `builder` is the engine's own by
+    default; another one hands over an archive, which the engine loads. Everything BuildKit says goes to the file
+    `log`, the stages through `story`. Raises `BuildError` with the lines of the step that failed, `PatchError` where
+    that step says which patches failed, `EngineError` when the engine cannot build at all.
     """
-    # Only the containerd store keeps a layer as it was compressed; the older one compresses again on every push.
-    compressed = {"compression": "zstd", "compression-level": _ZSTD_LEVEL, "oci-mediatypes": "true"}
-    output = {"type": "image" if containerd_store else "docker", "name": tag} | (
-        compressed if containerd_store else {}
-    )
+    builder = builder or builders.builder(None)
     steps = _Steps(story)
     log.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="rocm-images-build.") as name, log.open("w") as sink:
-        metadata = Path(name) / "metadata.json"
+        metadata, archive = Path(name) / "metadata.json", Path(name) / "image.tar"
+        output = _output(tag, containerd_store=containerd_store, into=None if builder.in_engine else archive)
         try:
             with process.leash():
                 lines = DockerClient().buildx.build(
-                    context, file=dockerfile, build_contexts=dict(contexts), builder="default", output=output,
+                    context, file=dockerfile, build_contexts=dict(contexts), builder=builder.name, output=output,
                     build_args={"SOURCE_DATE_EPOCH": str(epoch)}, metadata_file=metadata, cache=cache,
                     secrets=[f"id={name},src={path}" for name, path in (secrets or {}).items()],
                     provenance=False, sbom=False, progress="plain", stream_logs=True,
@@ -78,10 +79,24 @@ def build_image(
         except DockerException as error:
             raise steps.failure(str(error.stderr or ""), log) from error
         facts = json.loads(metadata.read_text())
-    digest = facts["containerimage.digest"]
-    if containerd_store:
-        return BuiltImage(id=digest, digest=Digest(digest))
-    return BuiltImage(id=facts["containerimage.config.digest"], digest=None)
+        digest, config = facts["containerimage.digest"], facts["containerimage.config.digest"]
+        built = BuiltImage(id=digest if containerd_store else config, digest=None)
+        if not builder.in_engine:
+            with story.step(f"loading the image that builder {builder.name} handed over"):
+                images.load(archive)
+            if (here := images.local_id(tag)) != built.id:
+                raise EngineError(f"builder {builder.name} made {built.id}, the engine loaded {here} as {tag}")
+    return replace(built, digest=Digest(digest) if containerd_store else None)
+
+
+def _output(tag: str, *, containerd_store: bool, into: Path | None) -> dict[str, str]:
+    """Return what becomes of the image: it stays in the engine, or goes `into` a file that the engine can load."""
+    if not containerd_store:
+        return {"type": "docker", "name": tag} | ({"dest": str(into)} if into is not None else {})
+    # Only the containerd store keeps a layer as it was compressed; the older one compresses again on every push.
+    compressed = {"compression": "zstd", "compression-level": _ZSTD_LEVEL, "oci-mediatypes": "true"}
+    kind = {"type": "image"} if into is None else {"type": "oci", "dest": str(into)}
+    return kind | {"name": tag} | compressed
 
 
 class _Steps:
