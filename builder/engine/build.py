@@ -56,8 +56,8 @@ def build_image(
     `contexts` are named contexts as buildx writes them, `epoch` the time (seconds since 1970) written into the
     image. `secrets` are files by id that steps may mount and no layer keeps. `builder` is the engine's own by
     default; another one hands over an archive, which the engine loads. Everything BuildKit says goes to the file
-    `log`, the stages through `story`. Raises `BuildError` with the lines of the step that failed, `PatchError` where
-    that step says which patches failed, `EngineError` when the engine cannot build at all.
+    `log`, the stages through `story`. Raises `BuildError` with the lines of the step that failed, `PatchError`
+    where that step says which patches failed, `EngineError` when the engine cannot build at all.
     """
     builder = builder or builders.builder(None)
     steps = _Steps(story)
