@@ -13,15 +13,29 @@ from builder.codeobjects.reading import FIRST_BYTES, FileCode, may_have_code, re
 
 MANIFEST = "usr/share/rocm-images/manifest.json"
 COMPONENTS = "usr/share/rocm-images/components.json"
-_TELLING = re.compile(
-    rf"{re.escape(MANIFEST)}|{re.escape(COMPONENTS)}|"
-    r"var/lib/dpkg/info/[^/]+\.list|(.*/)?[^/]+\.dist-info/RECORD"
-)
 # Code objects in formats of others: MIOpen's kernel databases, AOTriton's packs, compressed files.
 _UNREAD = re.compile(r".*\.(kdb(\.bz2)?|aks2|(hsaco|co)\.(xz|zst|bz2|gz))")
 _LONGEST_TEXT = 64 << 20
 _IN_MEMORY = 32 << 20
 _CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seeking:
+    """What is looked for: files whose whole path matches `texts`, to be read as text, and with `code` GPU code."""
+
+    texts: re.Pattern[str]
+    code: bool
+
+
+AUDIT = Seeking(
+    texts=re.compile(
+        rf"{re.escape(MANIFEST)}|{re.escape(COMPONENTS)}|"
+        r"var/lib/dpkg/info/[^/]+\.list|(.*/)?[^/]+\.dist-info/RECORD"
+    ),
+    code=True,
+)
+"""What tells for which GPUs an image holds code, and who owns it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,9 +54,9 @@ class Contents:
     layers: int = 0
 
 
-def is_telling(path: str, size: int) -> bool:
-    """Tell whether a file says who owns other files."""
-    return size <= _LONGEST_TEXT and _TELLING.fullmatch(path) is not None
+def is_telling(path: str, size: int, seeking: Seeking = AUDIT) -> bool:
+    """Tell whether a file is one of the texts that are looked for."""
+    return size <= _LONGEST_TEXT and seeking.texts.fullmatch(path) is not None
 
 
 def is_unread(path: str) -> bool:

@@ -16,7 +16,7 @@ from typing import IO, cast
 
 import zstandard
 
-from builder.audit.contents import Contents, code_in, is_telling, is_unread
+from builder.audit.contents import AUDIT, Contents, Seeking, code_in, is_telling, is_unread
 from builder.codeobjects.reading import FileCode
 
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
@@ -86,12 +86,12 @@ def is_layer(stream: io.BufferedReader) -> bool:
     )
 
 
-def read_layer(stream: io.BufferedReader) -> Layer:
+def read_layer(stream: io.BufferedReader, seeking: Seeking = AUDIT) -> Layer:
     """Read a layer to its end. Raises one of `BROKEN` for a stream that is no archive, or not a whole one."""
     layer = Layer()
     with tarfile.open(fileobj=_decompressed(stream), mode="r|", bufsize=TAR_BUFFER) as archive:
         for member in archive:
-            _take(layer, archive, member)
+            _take(layer, archive, member, seeking)
             archive.members.clear()  # type: ignore[attr-defined] # tarfile keeps every header otherwise
     return layer
 
@@ -127,7 +127,7 @@ def _decompressed(stream: io.BufferedReader) -> IO[bytes]:
     return stream
 
 
-def _take(layer: Layer, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+def _take(layer: Layer, archive: tarfile.TarFile, member: tarfile.TarInfo, seeking: Seeking) -> None:
     path = clean(member.name)
     folder, name = posixpath.split(path)
     if name == _OPAQUE:
@@ -140,17 +140,19 @@ def _take(layer: Layer, archive: tarfile.TarFile, member: tarfile.TarInfo) -> No
         _forget(layer, path)  # a later entry replaces an earlier one
         layer.files.add(path)
         if member.isreg():
-            _read(layer, archive, member, path)
+            _read(layer, archive, member, path, seeking)
         elif member.islnk() and (linked := clean(member.linkname)) in layer.code:
             layer.code[path] = layer.code[linked]
 
 
-def _read(layer: Layer, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+def _read(layer: Layer, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str, seeking: Seeking) -> None:
     content = archive.extractfile(member)
     if content is None:
         return
-    if is_telling(path, member.size):
+    if is_telling(path, member.size, seeking):
         layer.texts[path] = content.read().decode("utf-8", "replace")
+    elif not seeking.code:
+        return
     elif is_unread(path):
         layer.unread.add(path)
     elif (found := code_in(content, member.size)) is not None:

@@ -10,10 +10,11 @@ import io
 import json
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from builder.audit.contents import Contents
+from builder.audit.contents import AUDIT, Contents, Seeking
 from builder.audit.layers import (
     BROKEN,
     TAR_BUFFER,
@@ -31,6 +32,28 @@ from builder.story import Story
 
 _LARGEST_DOCUMENT = 16 << 20
 _MISSHAPEN = (ValueError, KeyError, TypeError, AttributeError, IndexError)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Blob:
+    """A layer as it is stored: its digest, and its compressed size in bytes; None where nobody says it."""
+
+    digest: str
+    size: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Described:
+    """What an image is without its files: its manifest's digest, its configuration, its layers, bottom first."""
+
+    digest: Digest | None
+    config: Mapping[str, Any]
+    layers: tuple[Blob, ...]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Its labels."""
+        return _labels(self.config)
 
 
 class Blobs(Protocol):
@@ -73,33 +96,50 @@ def is_layout(folder: Path) -> bool:
 
 def read_layout(layout: Path, digest: Digest | None, *, story: Story) -> Contents:
     """Read the image with this digest, or the only one, of a layout. Raises `RecipeError` for a broken one."""
-    blobs = LayoutBlobs(layout)
+    return read_image(LayoutBlobs(layout), chosen_of(layout, digest), name=str(layout), story=story)
+
+
+def chosen_of(layout: Path, digest: Digest | None) -> Digest:
+    """Return the digest of the only image of a layout, where none is named. Raises `RecipeError`."""
     try:
         index = json.loads((layout / "index.json").read_bytes())
-        chosen = digest or _chosen(index, str(layout))
+        return digest or _chosen(index, str(layout))
     except (*_MISSHAPEN, OSError) as error:
         raise RecipeError(f"{layout}: is no image layout that can be read: {error}") from error
-    return read_image(blobs, chosen, name=str(layout), story=story)
+
+
+def describe(blobs: Blobs, digest: Digest, *, name: str) -> Described:
+    """Read manifest and configuration of an image, no layer. Raises `RecipeError` for broken documents."""
+    try:
+        manifest = _document(blobs.manifest(digest), digest, name)
+        if "manifests" in manifest:
+            digest = _chosen(manifest, name)
+            manifest = _document(blobs.manifest(digest), digest, name)
+        described = Digest(manifest["config"]["digest"])
+        config = _document(blobs.blob(described), described, name)
+        layers = tuple(
+            Blob(digest=str(Digest(each["digest"])), size=_size(each.get("size"))) for each in manifest["layers"]
+        )
+        _labels(config)
+    except _MISSHAPEN as error:
+        raise RecipeError(f"{name}: its manifest cannot be read: {type(error).__name__}: {error}") from error
+    return Described(digest=digest, config=config, layers=layers)
 
 
 def read_image(blobs: Blobs, digest: Digest, *, name: str, story: Story) -> Contents:
     """Read the image of a manifest or an index. Raises `RecipeError` when a blob is not what its digest says."""
-    try:
-        manifest = _document(blobs.manifest(digest), digest, name)
-        if "manifests" in manifest:
-            chosen = _chosen(manifest, name)
-            manifest = _document(blobs.manifest(chosen), chosen, name)
-        described = Digest(manifest["config"]["digest"])
-        config = _document(blobs.blob(described), described, name)
-        descriptors = [Digest(layer["digest"]) for layer in manifest["layers"]]
-        labels = _labels(config)
-    except _MISSHAPEN as error:
-        raise RecipeError(f"{name}: its manifest cannot be read: {type(error).__name__}: {error}") from error
+    return read_layers(blobs, describe(blobs, digest, name=name), name=name, story=story)
+
+
+def read_layers(
+    blobs: Blobs, described: Described, *, name: str, story: Story, seeking: Seeking = AUDIT
+) -> Contents:
+    """Read all layers of an image. Raises `RecipeError` when a blob is not what its digest says."""
     layers = []
-    for number, each in enumerate(descriptors, start=1):
-        with story.step(f"reading layer {number} of {len(descriptors)} of {name}"):
-            layers.append(_verified(blobs, each, name))
-    return stacked(layers, labels)
+    for number, each in enumerate(described.layers, start=1):
+        with story.step(f"reading layer {number} of {len(described.layers)} of {name}"):
+            layers.append(verified_layer(blobs, Digest(each.digest), name=name, seeking=seeking))
+    return stacked(layers, described.labels)
 
 
 def read_archive(pieces: Iterable[bytes], *, name: str) -> Contents:
@@ -107,8 +147,19 @@ def read_archive(pieces: Iterable[bytes], *, name: str) -> Contents:
 
     Raises `RecipeError` when it is not whole.
     """
+    return read_archived(pieces, name=name)[1]
+
+
+def read_archived(
+    pieces: Iterable[bytes], *, name: str, seeking: Seeking = AUDIT, most: int | None = None
+) -> tuple[Described, Contents]:
+    """Read an archive as `read_archive` does, with what the image is; layers of more than `most` bytes unread.
+
+    What an engine with the older image store writes is unpacked: its digests are of no registry.
+    """
     documents: dict[str, bytes] = {}
     layers: dict[str, Layer] = {}
+    sizes: dict[str, int] = {}
     links: dict[str, str] = {}
     try:
         with tarfile.open(fileobj=buffered(pieces), mode="r|", bufsize=TAR_BUFFER) as archive:
@@ -123,26 +174,48 @@ def read_archive(pieces: Iterable[bytes], *, name: str) -> Contents:
                     continue
                 stream = cast("io.BufferedReader", content)
                 if is_layer(stream):
-                    layers[path] = read_layer(stream)
+                    sizes[path] = member.size
+                    wanted = most is None or member.size <= most
+                    layers[path] = read_layer(stream, seeking) if wanted else Layer()
                 elif member.size <= _LARGEST_DOCUMENT:
                     documents[path] = stream.read()
         (listed,) = json.loads(documents["manifest.json"])
         names = [clean(str(each)) for each in listed["Layers"]]
         config = json.loads(documents[clean(str(listed["Config"]))])
-        labels = _labels(config)
-        return stacked([layers[links.get(each, each)] for each in names], labels)
+        described = Described(
+            digest=_of_archive(documents, name),
+            config=config,
+            layers=tuple(
+                Blob(digest=f"sha256:{each.rpartition('/')[2]}", size=sizes[links.get(each, each)])
+                for each in names
+            ),
+        )
+        return described, stacked([layers[links.get(each, each)] for each in names], described.labels)
     except BROKEN as error:
         raise RecipeError(f"{name}: is no complete image archive: {error}") from error
     except _MISSHAPEN as error:
         raise RecipeError(f"{name}: its manifest cannot be read: {type(error).__name__}: {error}") from error
 
 
-def _verified(blobs: Blobs, digest: Digest, name: str) -> Layer:
-    """Read a layer and compare all of its bytes with their digest."""
+def _of_archive(documents: Mapping[str, bytes], name: str) -> Digest | None:
+    """Return the digest of the image's manifest, None where the archive is no layout as well."""
+    if "index.json" not in documents:
+        return None
+    digest = _chosen(json.loads(documents["index.json"]), name)
+    manifest = json.loads(documents[f"blobs/sha256/{digest.hex}"])
+    return _chosen(manifest, name) if "manifests" in manifest else digest
+
+
+def _size(told: object) -> int | None:
+    return told if isinstance(told, int) and not isinstance(told, bool) and told >= 0 else None
+
+
+def verified_layer(blobs: Blobs, digest: Digest, *, name: str, seeking: Seeking = AUDIT) -> Layer:
+    """Read a layer and compare all of its bytes with their digest. Raises `RecipeError` where they differ."""
     seen = hashlib.sha256()
     stream = buffered(_hashed(blobs.blob(digest), seen.update))
     try:
-        layer = read_layer(stream)
+        layer = read_layer(stream, seeking)
     except BROKEN as error:
         raise RecipeError(f"{name}: the layer {digest} is no complete archive: {error}") from error
     for _ in pieces_of(stream):  # what follows the archive's end is part of the blob

@@ -15,6 +15,8 @@ from builder.cli.image_commands import Json, MirrorsFile
 if TYPE_CHECKING:
     from builder.audit.subject import Inspected
     from builder.codeobjects.audit import Part, TargetBytes
+    from builder.compare.summary import Summary
+    from builder.mirrors import Mirrors
 
 
 def register(app: typer.Typer) -> None:
@@ -40,26 +42,39 @@ def inspect(
         str | None,
         typer.Option(metavar="GFX,…", help="What to compare with; default: what the image says it was made for."),
     ] = None,
+    shallow: Annotated[
+        bool,
+        typer.Option("--shallow", help="Of an image of somebody else read manifest and configuration alone."),
+    ] = False,
     as_json: Json = False,
     mirrors: MirrorsFile = None,
 ) -> None:
-    """Tell for which GPUs an image, a layout or a folder holds code, and how much; needs no GPU and no ROCm.
+    """Tell what is in an image: base, components, patches, GPU targets, contract, layers, sizes; needs no GPU.
 
-    Exit code 6 when a part lacks a wanted target.
+    Of an image of this program it reads a few small layers, of any other one all of them. With --gfx: for which
+    GPUs an image, a layout or a folder holds code, and how much; exit code 6 when a part lacks a wanted target.
 
     Example: rocm-images inspect docker.io/rocm/vllm:latest --gfx --want gfx1201
     """  # fmt: skip
     from builder.audit.subject import inspect as run
+    from builder.compare.summary import text
     from builder.errors import RecipeError
     from builder.mirrors import load_mirrors
 
-    if not gfx:
-        raise RecipeError("inspect: say what to look at", hint=f"rocm-images inspect {subject} --gfx")
+    if want is not None and not gfx:
+        raise RecipeError("--want: goes with --gfx", hint=f"rocm-images inspect {subject} --gfx --want {want}")
+    if shallow and gfx:
+        raise RecipeError("--shallow: --gfx looks into every file", hint=f"rocm-images inspect {subject} --gfx")
     console = Console()
     root = _root(context)
+    from_where = load_mirrors(root or Path.cwd(), mirrors)
+    if not gfx:
+        summary = _summary(root, subject, from_where, console, shallow=shallow)
+        console.result(json.dumps(summary.plain(), indent=2, ensure_ascii=False) if as_json else text(summary))
+        return
     found = run(
-        _built_here(root, subject), wanted=want.split(",") if want is not None else None,
-        mirrors=load_mirrors(root or Path.cwd(), mirrors), story=console,
+        _built_here(root, subject), wanted=want.split(",") if want is not None else None, mirrors=from_where,
+        story=console,
     )  # fmt: skip
     if as_json:
         plain = found.audit.plain() | {"subject": subject, "unread": list(found.unread)}
@@ -147,6 +162,22 @@ def _sum(found: Inspected) -> str:
         return f"{text}; nothing to compare with"
     surplus = sum(each.bytes for each in sums if each.surplus)
     return f"{text}; wanted {', '.join(audit.wanted)} ({found.wanted_by}); surplus {surplus} uncompressed"
+
+
+def _summary(root: Path | None, subject: str, mirrors: Mirrors, console: Console, *, shallow: bool) -> Summary:
+    """Return what is in what somebody names; what an image of this repository starts from its recipe knows."""
+    from builder.compare.sides import base_of
+    from builder.inspection.seeing import see
+    from builder.inspection.summing import summary_of
+    from builder.project import load_recipe
+    from builder.workspace import Workspace
+
+    named = _built_here(root, subject)
+    bases = None
+    if root is not None and named != subject:
+        recipe = load_recipe(Workspace(root=root), subject)
+        bases = {stage: base_of(recipe, stage) for stage in ("build", "runtime")}
+    return summary_of(see(named, mirrors=mirrors, story=console, shallow=shallow), bases=bases)
 
 
 def _root(context: typer.Context) -> Path | None:

@@ -71,6 +71,7 @@ class Difference:
     python: Moved
     contract: tuple[Change, ...] | None
     fingerprint: Moved
+    fingerprint_inputs: tuple[Change, ...] | None
     content_key: Moved
     digest: Moved
     pull: Pull
@@ -105,6 +106,7 @@ class Difference:
             "build-packages": _plain(self.build_packages),
             "distributions": _plain(self.distributions),
             "contract": _plain(self.contract),
+            "fingerprint-inputs": _plain(self.fingerprint_inputs),
             **{
                 key: {"old": each.old, "new": each.new, "moved": each.moved}
                 for key, each in (
@@ -132,6 +134,7 @@ def compare(old: Side, new: Side) -> Difference:
         python=Moved(old=old.python, new=new.python),
         contract=_changes(old.contract, new.contract, either=old.document == new.document),
         fingerprint=Moved(old=old.fingerprint, new=new.fingerprint),
+        fingerprint_inputs=_changes(old.fingerprint_inputs, new.fingerprint_inputs),
         content_key=Moved(old=old.content_key, new=new.content_key),
         digest=Moved(old=old.digest, new=new.digest),
         pull=pull(old.layers, new.layers),

@@ -14,13 +14,15 @@ from typing import Any
 from builder.fingerprint import fingerprint as hashed
 from builder.fingerprint import fingerprint_inputs
 from builder.lockfile import DEPENDENCIES, SORTED_JSON, Lock
+from builder.origins import base_in_words, contract
 from builder.patchledger import entry
-from builder.recipe import Component, Recipe
+from builder.recipe import BUILD_SUFFIX, Component, Recipe
 from builder.record import LayerEntry
-from builder.render import component_entry, served_environment
+from builder.render import component_entry
 
 KINDS = ("wheel", "source", "apt", "base")
-BUILT = "built"  # the fact of how a source is built: only a recipe says it
+_SERVED = ("base", "both", "runtime")  # the stages of packages that are in the image
+BUILT = "built-by"  # the fact of how a source is built: only a recipe says it
 _BUILT_BY = ("build", "subdirectory", "build_env", "needs", "gfx")
 _HASH_DIGITS = 64
 
@@ -65,6 +67,7 @@ class Side:
     digest: str | None = None
     content_key: str | None = None
     fingerprint: str | None = None
+    fingerprint_inputs: Mapping[str, str] | None = None
     gfx: tuple[str, ...] | None = None
     python: str | None = None
     rocm: str | None = None
@@ -89,8 +92,9 @@ def of_lock(
     The fingerprint of an image that is built on another one of its project depends on that one as well: unless it
     is given, it is unknown.
     """
-    if fingerprint is None and recipe.base.runtime.recipe is None:
-        fingerprint = hashed(fingerprint_inputs(recipe, lock))
+    inputs = fingerprint_inputs(recipe, lock) if recipe.base.runtime.recipe is None else None
+    if fingerprint is None and inputs is not None:
+        fingerprint = hashed(inputs)
     owned = {file.project for component in recipe.wheels for file in lock.wheels(component.name)}
     return Side(
         label=label or recipe.name,
@@ -99,6 +103,7 @@ def of_lock(
         version=recipe.version,
         content_key=content_key,
         fingerprint=fingerprint,
+        fingerprint_inputs=_flat(inputs),
         gfx=recipe.gfx,
         python=recipe.python,
         rocm=recipe.rocm,
@@ -110,11 +115,7 @@ def of_lock(
         packages={p.name: p.version for p in lock.deb if p.stage != "build"},
         build_packages={p.name: p.version for p in lock.deb if p.stage == "build"},
         distributions={f.project: f.version for f in lock.served if f.project not in owned},
-        contract=_contract(
-            recipe.image.model_dump(by_alias=True, mode="json")
-            | {"env": served_environment(recipe, fingerprint="{fingerprint}")},
-            None,
-        ),
+        contract=_contract(contract(recipe, fingerprint="{fingerprint}"), recipe.kv_cache, None),
     )  # fmt: skip
 
 
@@ -126,9 +127,9 @@ def base_of(recipe: Recipe, stage: str) -> str:
 
 def of_record(table: Mapping[str, Any], *, label: str) -> Side:
     """Return what a record says."""
-    fingerprint = _text(table.get("fingerprint"))
-    contract = table.get("contract")
-    bases = table.get("bases")
+    parts = _parts(table.get("components"))
+    bases, packages, inputs = (table.get(key) for key in ("bases", "packages", "fingerprint-inputs"))
+    debs = packages if isinstance(packages, Mapping) else None
     return Side(
         label=label,
         document="record",
@@ -137,16 +138,20 @@ def of_record(table: Mapping[str, Any], *, label: str) -> Side:
         reference=_text(table.get("reference")),
         digest=_text(table.get("digest")),
         content_key=_text(table.get("content-key")),
-        fingerprint=fingerprint,
+        fingerprint=_text(table.get("fingerprint")),
+        fingerprint_inputs=_flat(inputs),
         gfx=_texts(table.get("gfx")),
         python=_text(table.get("python")),
         rocm=_text(table.get("rocm")),
-        bases={str(k): _canonical(v) for k, v in bases.items()} if isinstance(bases, Mapping) else None,
-        components=_parts(table.get("components")),
+        bases=_flat_words(bases) if isinstance(bases, Mapping) else None,
+        components=parts,
         patches=_patches(table.get("patches")),
-        contract=_contract(contract, fingerprint) if isinstance(contract, Mapping) else None,
+        packages=_versions(debs, *_SERVED) if debs is not None else None,
+        build_packages=_versions(debs, "build") if debs is not None else None,
+        distributions=_distributions(table.get("distributions"), parts or ()),
+        contract=_contracted(table, _text(table.get("fingerprint"))),
         layers=_layers(table.get("layers")),
-    )  # fmt: skip
+    )
 
 
 def of_manifest(
@@ -160,13 +165,9 @@ def of_manifest(
     layers: Sequence[LayerEntry] | None = None,
 ) -> Side:
     """Return what an image of this program says of itself in its manifest, and in the ledger of its patches."""
-    fingerprint = _text(table.get("fingerprint"))
     parts = _parts(table.get("components")) or ()
-    served = table.get("distributions")
-    named = {part.name for part in parts}
-    patches = (ledger or table).get("patches", [])
-    packages = table.get("packages")
-    contract = table.get("contract")
+    served, packages = table.get("distributions"), table.get("packages")
+    listed = [{"name": name, **told} for name, told in served.items()] if isinstance(served, Mapping) else None
     return Side(
         label=label,
         document="image",
@@ -175,21 +176,17 @@ def of_manifest(
         reference=reference,
         digest=digest,
         content_key=_text(table.get("content-key")),
-        fingerprint=fingerprint,
+        fingerprint=_text(table.get("fingerprint")),
         gfx=_texts(table.get("gfx")),
         python=_text(table.get("python")),
-        bases=bases,
+        bases=bases or (_flat_words(table["bases"]) if isinstance(table.get("bases"), Mapping) else None),
         components=parts,
-        patches=_patches(patches),
+        patches=_patches((ledger or table).get("patches", [])),
         packages={str(k): str(v) for k, v in packages.items()} if isinstance(packages, Mapping) else None,
-        distributions={
-            str(name): str(told.get("version"))
-            for name, told in served.items()
-            if isinstance(told, Mapping) and told.get("layer", DEPENDENCIES) not in named
-        } if isinstance(served, Mapping) else None,
-        contract=_contract(contract, fingerprint) if isinstance(contract, Mapping) else None,
+        distributions=_distributions(listed, parts),
+        contract=_contracted(table, _text(table.get("fingerprint"))),
         layers=tuple(layers) if layers is not None else None,
-    )  # fmt: skip
+    )
 
 
 def short(text: str) -> str:
@@ -245,9 +242,31 @@ def _layers(listed: object) -> tuple[LayerEntry, ...] | None:
     )
 
 
-def _contract(table: Mapping[str, Any], fingerprint: str | None) -> dict[str, str]:
+def _versions(packages: Mapping[str, Any], *stages: str) -> dict[str, str]:
+    return {str(name): str(version) for stage in stages for name, version in packages.get(stage, {}).items()}
+
+
+def _distributions(listed: object, parts: Sequence[Part]) -> dict[str, str] | None:
+    """Return the distributions that are served and are no component."""
+    if not isinstance(listed, list):
+        return None
+    named = {part.name for part in parts}
+    return {
+        str(each["name"]): str(each["version"])
+        for each in _tables(listed)
+        if str(each.get("layer", DEPENDENCIES)) not in named
+        and not str(each.get("layer", "")).endswith(BUILD_SUFFIX)
+    }  # fmt: skip
+
+
+def _contracted(table: Mapping[str, Any], fingerprint: str | None) -> dict[str, str] | None:
+    told, kept = table.get("contract"), table.get("kv-cache", {})
+    return _contract(told, kept, fingerprint) if isinstance(told, Mapping) else None
+
+
+def _contract(table: Mapping[str, Any], kept: Mapping[str, Any], fingerprint: str | None) -> dict[str, str]:
     """Return a contract as one flat table; where a value holds the fingerprint, its placeholder stands instead."""
-    flat: dict[str, str] = {}
+    flat = {f"kv-cache.{key}": _canonical(value) for key, value in sorted(kept.items())}
     for key, value in sorted(table.items()):
         if key == "env" and isinstance(value, Mapping):
             for name, text in sorted(value.items()):
@@ -256,6 +275,16 @@ def _contract(table: Mapping[str, Any], fingerprint: str | None) -> dict[str, st
         else:
             flat[str(key)] = _canonical(value)
     return flat
+
+
+def _flat_words(table: Mapping[str, Any]) -> dict[str, str]:
+    return {str(stage): base_in_words(base) for stage, base in table.items()}
+
+
+def _flat(table: object) -> dict[str, str] | None:
+    if not isinstance(table, Mapping):
+        return None
+    return {str(key): SORTED_JSON(value) for key, value in table.items()}
 
 
 def _canonical(value: object) -> str:

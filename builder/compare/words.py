@@ -10,6 +10,7 @@ from builder.compare.pulling import Pull
 from builder.compare.sides import BUILT, Side, short
 
 _MOST = 8  # entries of a long list on a terminal
+_MOST_NAMES = 20
 _WIDTH = 13
 _LONGEST = 100
 _KEYS = {"package-version": "Debian package", "patched": "tree with its patches", BUILT: "how it is built"} | {
@@ -80,7 +81,7 @@ def _lines(difference: Difference) -> Iterator[str]:
         yield from _group(name, changes, _bare, most=_MOST)
     yield _field("gfx", _moved(difference.gfx))
     yield _field("python", _moved(difference.python))
-    yield _field("fingerprint", _fingerprint(difference.fingerprint))
+    yield _field("fingerprint", _fingerprint(difference))
     yield _field("digest", _moved(difference.digest))
     yield from _pull_lines(difference.pull)
 
@@ -95,10 +96,17 @@ def _component_lines(difference: Difference) -> Iterator[str]:
         yield from (_field("", f"  {line}") for line in facts if each.old != each.new or " -> " in line)
     if difference.unchanged:
         label = "unchanged" if difference.changed else "components"
-        names = ", ".join(f"{each.name} {each.new}" for each in difference.unchanged)
+        names = _names(difference)
         yield _field(label, names if difference.changed else f"unchanged: {names}")
     elif not difference.components:
         yield _field("components", "none")
+
+
+def _names(difference: Difference) -> str:
+    """Return the unchanged components, and of very many the first ones."""
+    names = [f"{each.name} {each.new}" for each in difference.unchanged]
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:_MOST_NAMES])} and {more} more"
 
 
 def _patch_lines(difference: Difference) -> Iterator[str]:
@@ -231,12 +239,15 @@ def _told(text: str | None) -> str:
     return _cut(text) if text is not None else _UNKNOWN
 
 
-def _fingerprint(each: Moved) -> str:
+def _fingerprint(difference: Difference) -> str:
+    each = difference.fingerprint
     match each.moved:
         case None:
             return _UNKNOWN
         case True:
-            return f"moves, {each.old} -> {each.new}: caches that are kept by it start empty"
+            names = [change.key.partition(".")[2] or change.key for change in difference.fingerprint_inputs or ()]
+            by = f" by {', '.join(names)}" if names else ""
+            return f"moves{by}, {each.old} -> {each.new}: caches that are kept by it start empty"
         case _:
             return f"stays, {each.new}: caches that are kept by it are still valid"
 
@@ -317,7 +328,7 @@ def _sentences(difference: Difference) -> Iterator[str]:
     if difference.components is None:
         yield "Components: unknown."
     elif difference.unchanged:
-        yield f"Unchanged: {', '.join(_plain(f'{e.name} {e.new}') for e in difference.unchanged)}."
+        yield f"Unchanged: {_plain(_names(difference))}."
     patches = difference.patches
     groups: list[tuple[str, object]] = [
         ("patches", None if patches is None else [each for each in patches if each.status != "same"]),
@@ -331,7 +342,7 @@ def _sentences(difference: Difference) -> Iterator[str]:
         yield f"Also unchanged: {', '.join(same)}."
     if unknown:
         yield f"Unknown: {', '.join(unknown)}."
-    yield f"Engine fingerprint: {_fingerprint(difference.fingerprint)}."
+    yield f"Engine fingerprint: {_fingerprint(difference)}."
     pull = difference.pull
     if pull.layers is None:
         yield "To pull by a node that has the old image: unknown."

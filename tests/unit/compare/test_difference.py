@@ -129,7 +129,8 @@ def test_a_difference_is_json_with_every_group() -> None:
     assert [(layer["owner"], layer["size"]) for layer in plain["pull"]["layers"]] == [
         ("triton", 183_000_000), ("manifest", 2123),
     ]  # fmt: skip
-    assert plain["distributions"] is None
+    assert plain["distributions"] == []
+    assert plain["digest"]["moved"] is True
     assert [each["status"] for each in plain["components"]] == ["same", "changed", "same", "same"]
 
 
