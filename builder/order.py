@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from builder.plan import Action, Plan
+from builder.whatchanged import in_short
 
 
 class Circle(Exception):
@@ -40,7 +41,7 @@ def order(bases: Mapping[str, Sequence[str]]) -> tuple[Placed, ...]:
     return tuple(sorted(placed, key=lambda each: (each.level, each.image)))
 
 
-def matrix(placed: Sequence[Placed], plans: Mapping[str, Plan]) -> dict[str, object]:
+def matrix(placed: Sequence[Placed], plans: Mapping[str, Plan]) -> dict[str, list[dict[str, object]]]:
     """Return the job matrix of hosted CI for the images that need work, in order.
 
     `needs` names only images of the matrix: what is skipped need not be waited for.
@@ -58,6 +59,31 @@ def matrix(placed: Sequence[Placed], plans: Mapping[str, Plan]) -> dict[str, obj
             if each.image in work
         ]
     }
+
+
+def in_levels(
+    jobs: Mapping[str, Sequence[Mapping[str, object]]],
+) -> dict[str, dict[str, list[Mapping[str, object]]] | None]:
+    """Split a matrix into the images that need no other of it, under '', and the rest, under '-above'.
+
+    A job of the rest finds what it needs published, or brings it itself where it is of the rest as well. None is a
+    part without images, of which hosted CI makes no jobs.
+    """
+    parts = {
+        "": [entry for entry in jobs["include"] if not entry["needs"]],
+        "-above": [entry for entry in jobs["include"] if entry["needs"]],
+    }
+    return {end: {"include": part} if part else None for end, part in parts.items()}
+
+
+def told(placed: Sequence[Placed], plans: Mapping[str, Plan]) -> str:
+    """Return the plan of all images as a table in Markdown."""
+    rows = []
+    for each in placed:
+        plan = plans[each.image]
+        why = "; ".join(in_short(plan.reasons)).replace("|", "\\|").replace("\n", " ")
+        rows.append(f"| {each.image} | {plan.action} | {why} |")
+    return "\n".join(["### Plan", "", "| image | answer | why |", "| --- | --- | --- |", *rows])
 
 
 def _circle(bases: Mapping[str, Sequence[str]]) -> list[str]:

@@ -17,6 +17,7 @@ import typer
 from builder import __version__
 from builder.cli import (
     check_command,
+    ci_commands,
     host_commands,
     image_commands,
     inspect_command,
@@ -46,6 +47,7 @@ host_commands.register(app)
 
 def _version(asked: bool) -> None:
     if asked:
+ci_commands.register(app)
         Console().result(__version__)
         raise typer.Exit
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -63,6 +65,7 @@ def doctor(
 
 def install(
     registry: Annotated[bool, typer.Option(help="Also what the embedded registry needs.")] = True,
+    sudo: Annotated[bool, typer.Option("--sudo", help="Become root by sudo, where something is missing.")] = False,
     signing: Annotated[
         bool, typer.Option("--signing", help="Also what signing images and verifying signatures needs.")
     ] = False,
@@ -91,7 +94,11 @@ def install(
         console.note("every program that is needed is installed")
         return
     with console.step("install what this machine lacks"):
-        apt.install(lacking, console)
+        if sudo and os.geteuid() != 0:
+            words = ([] if registry else ["--no-registry"]) + (["--signing"] if signing else [])
+            _as_root([sys.argv[0], "install", *words], console)
+        else:
+            apt.install(lacking, console)
 
 
 @_engine.command("up")
@@ -216,6 +223,16 @@ def registry_status(context: typer.Context, as_json: Json = False) -> None:
     _tell(told, as_json=as_json)
     if not told["answers"]:
         raise typer.Exit(EngineError.exit_code)
+
+
+def _as_root(argv: list[str], console: Console) -> None:
+    """Run a command of this program by sudo, which must not ask for a password."""
+    from builder import process
+    from builder.errors import EngineError
+
+    done = process.run(["sudo", "--non-interactive", *argv], on_line=lambda line: console.note(line.strip()))
+    if done.status != 0:
+        raise EngineError("the same command by sudo failed", details=done.tail, hint=f"sudo {' '.join(argv)}")
 
 
 def _registry_state(settings: RegistrySettings) -> dict[str, Any]:

@@ -229,18 +229,21 @@ def workspace_of(context: typer.Context) -> Workspace:
 
 
 def chosen_images(workspace: Workspace, images: list[str] | None) -> tuple[str, ...]:
-    """Return the named images, all of them where none is named."""
+    """Return the named images, all of them where none is named.
+
+    A word may name several, or none: a workflow hands on its input as one.
+    """
     from builder.project import names
 
-    return tuple(images) if images else names(workspace)
+    return tuple(name for word in images or () for name in word.split()) or names(workspace)
 
 
 def target_of(publish: str | None, image: str) -> ImageReference | None:
-    """Return where an image is published to, None without `--publish`."""
+    """Return where an image is published to, None without `--publish` or with an empty one."""
     from builder.errors import RecipeError
     from builder.reference import parse_repository
 
-    if publish is None:
+    if not publish:
         return None
     try:
         return parse_repository(f"{publish.rstrip('/')}/{image}")

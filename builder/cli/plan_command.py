@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from builder.cli.actions import add_summary, set_outputs
 from builder.cli.console import Console
 from builder.cli.image_commands import Images, Json, Publish, chosen_images, target_of, workspace_of
 
@@ -29,13 +30,15 @@ def plan(
     """Say which images would be built, tested again or skipped, in which order, and why.
 
     Images that these are built on are among them. Without --publish, only recipes, locks and the records of this
-    machine are read, and no engine is asked.
+    machine are read, and no engine is asked. With --matrix, the outputs of a step of GitHub's CI are `matrix`, the
+    images that are built on no other of it, and `matrix-above`, the rest, each empty where there are none; and
+    `publish`, as it was given.
 
     Example: rocm-images plan --publish 127.0.0.1:5000/rocm-images --matrix
     """
     from dataclasses import asdict
 
-    from builder.order import matrix, order
+    from builder.order import in_levels, matrix, order, told
     from builder.plan import Plan
     from builder.project import Prepared, plan_offline, prepare
     from builder.whatchanged import in_short
@@ -60,7 +63,11 @@ def plan(
 
             plans[name] = plan_image(workspace, each, target)
     if as_matrix:
-        console.result(json.dumps(matrix(placed, plans)))
+        jobs = matrix(placed, plans)
+        parts = {f"matrix{end}": json.dumps(part) if part else "" for end, part in in_levels(jobs).items()}
+        set_outputs({"publish": publish or ""} | parts)
+        add_summary(told(placed, plans))
+        console.result(json.dumps(jobs))
     elif as_json:
         table = [asdict(plans[place.image]) | {"needs": place.needs, "level": place.level} for place in placed]
         console.result(json.dumps(table, indent=2))

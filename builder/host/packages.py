@@ -19,6 +19,8 @@ _NEWER = "trixie"
 _SOURCES = Path("/etc/apt/sources.list.d/rocm-images-trixie.sources")
 _PREFERENCES = Path("/etc/apt/preferences.d/rocm-images-trixie")
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+# What hosted runners lack. The engine and its command line are other packages there, and are on those runners.
+_ALSO_IN_UBUNTU = frozenset({"mmdebstrap", "debian-archive-keyring", "git", "docker-registry"})
 _FROM_NEWER_ON_12 = frozenset({"docker.io", "docker-cli", "docker-buildx", "cosign"})
 
 
@@ -153,6 +155,8 @@ def plan_installation(
     Raises `EngineError` where this program does not know the distribution's packages, or finds no mirror.
     """
     wanted = tuple(dict.fromkeys(package for need in needs for package in need.packages))
+    if distribution.id == "ubuntu" and _ALSO_IN_UBUNTU.issuperset(wanted):
+        return Installation(packages=wanted, files=())
     if distribution.id != "debian" or (distribution.version is not None and distribution.version < 12):
         raise EngineError(
             f"installing packages is known for Debian 12 and newer, this machine runs {distribution.title}",
