@@ -43,11 +43,11 @@ plan_command.register(app)
 patches_command.register(app)
 pin_command.register(app)
 host_commands.register(app)
+ci_commands.register(app)
 
 
 def _version(asked: bool) -> None:
     if asked:
-ci_commands.register(app)
         Console().result(__version__)
         raise typer.Exit
 
