@@ -208,7 +208,7 @@ def test_an_engine_that_breaks_off_leaves_a_layout_as_it_was(layout: Layout, cou
     def broken() -> Iterator[bytes]:
         yield from Image("b").containerd()[:count]
 
-    with pytest.raises((EngineError, PublishError), match="the engine broke off|the engine's archive lacks"):
+    with pytest.raises((EngineError, PublishError), match=r"the engine broke off|the engine's archive lacks"):
         layout.take(broken(), digest=Image("b").digest, config=Image("b").id)
     assert files(layout) == before
     assert layout.standing("1.0") == first
