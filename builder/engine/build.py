@@ -17,7 +17,7 @@ from builder import process
 from builder.engine import builders, images
 from builder.engine.builders import Builder
 from builder.errors import BuildError, EngineError, PatchError
-from builder.reference import Digest
+from builder.reference import Digest, ImageReference
 from builder.story import Story
 
 _STEP = re.compile(r"#(\d+) (\[[^]]+\] .*|exporting .*|DONE .*|CACHED|ERROR.*)")
@@ -50,14 +50,16 @@ def build_image(
     log: Path,
     secrets: Mapping[str, Path] | None = None,
     builder: Builder | None = None,
+    cache_from: ImageReference | None = None,
 ) -> BuiltImage:
     """Build `dockerfile` over the folder `context` and keep the image in the engine as `tag`.
 
     `contexts` are named contexts as buildx writes them, `epoch` the time (seconds since 1970) written into the
     image. `secrets` are files by id that steps may mount and no layer keeps. `builder` is the engine's own by
-    default; another one hands over an archive, which the engine loads. Everything BuildKit says goes to the file
-    `log`, the stages through `story`. Raises `BuildError` with the lines of the step that failed, `PatchError`
-    where that step says which patches failed, `EngineError` when the engine cannot build at all.
+    default; another one hands over an archive, which the engine loads. `cache_from` is where `export_cache` may
+    have put a cache. Everything BuildKit says goes to the file `log`, the stages through `story`. Raises
+    `BuildError` with the lines of the step that failed, `PatchError` where that step says which patches failed,
+    `EngineError` when the engine cannot build at all.
     """
     builder = builder or builders.builder(None)
     steps = _Steps(story)
@@ -70,7 +72,7 @@ def build_image(
                 lines = DockerClient().buildx.build(
                     context, file=dockerfile, build_contexts=dict(contexts), builder=builder.name, output=output,
                     build_args={"SOURCE_DATE_EPOCH": str(epoch)}, metadata_file=metadata, cache=cache,
-                    secrets=[f"id={name},src={path}" for name, path in (secrets or {}).items()],
+                    secrets=_secrets(secrets), cache_from=_import(cache_from) if cache else None,
                     provenance=False, sbom=False, progress="plain", stream_logs=True,
                 )  # fmt: skip
                 for line in lines:  # type: ignore[union-attr]
@@ -97,6 +99,59 @@ def _output(tag: str, *, containerd_store: bool, into: Path | None) -> dict[str,
     compressed = {"compression": "zstd", "compression-level": _ZSTD_LEVEL, "oci-mediatypes": "true"}
     kind = {"type": "image"} if into is None else {"type": "oci", "dest": str(into)}
     return kind | {"name": tag} | compressed
+
+
+def export_cache(
+    context: Path,
+    *,
+    dockerfile: Path,
+    contexts: Mapping[str, str],
+    epoch: int,
+    containerd_store: bool,
+    story: Story,
+    log: Path,
+    to: ImageReference,
+    secrets: Mapping[str, Path] | None = None,
+    builder: Builder | None = None,
+    cache_from: ImageReference | None = None,
+) -> None:
+    """Put the cache of every step of a build that was just made into a registry, where other machines find it.
+
+    Arguments are those of the build. Nothing is built again where the builder still has it. Raises `EngineError`
+    when the builder cannot export, or the registry does not take it.
+    """
+    builder = builder or builders.builder(None)
+    if builder.in_engine and not containerd_store:
+        raise EngineError(
+            "the engine's own builder cannot export a cache with the older image store",
+            hint="turn on the engine's containerd image store, or name another builder with --builder",
+        )
+    target = {
+        "type": "registry", "ref": str(to), "mode": "max", "image-manifest": "true", "oci-mediatypes": "true",
+        "compression": "zstd", "compression-level": _ZSTD_LEVEL,
+    }  # fmt: skip
+    with log.open("a") as sink:
+        try:
+            with process.leash(), story.step(f"exporting the build cache to {to}"):
+                lines = DockerClient().buildx.build(
+                    context, file=dockerfile, build_contexts=dict(contexts), builder=builder.name,
+                    build_args={"SOURCE_DATE_EPOCH": str(epoch)}, secrets=_secrets(secrets), cache_to=target,
+                    cache_from=_import(cache_from), output={"type": "cacheonly"}, provenance=False, sbom=False,
+                    progress="plain", stream_logs=True,
+                )  # fmt: skip
+                for line in lines:  # type: ignore[union-attr]
+                    sink.write(str(line))
+        except DockerException as error:
+            said = [line.strip() for line in str(error.stderr or "").splitlines() if line.startswith("ERROR")]
+            raise EngineError(f"{to}: the build cache was not exported", details=tuple(said[-3:])) from error
+
+
+def _secrets(files: Mapping[str, Path] | None) -> list[str]:
+    return [f"id={name},src={path}" for name, path in (files or {}).items()]
+
+
+def _import(cache: ImageReference | None) -> dict[str, str] | None:
+    return {"type": "registry", "ref": str(cache)} if cache is not None else None
 
 
 class _Steps:

@@ -33,9 +33,9 @@ class EngineInfo:
     """An engine that answers. `server_os` and `arch` are written as in a platform: linux, amd64.
 
     `containerd_store` tells the image store: with it a local image's digest is the registry's digest.
-    `data_root` is a folder of the machine the engine runs on, `containerd` the socket of the containerd it uses where
-    it says so. `buildx_version` is None without the plugin,
-    `driver` is the driver of the builder that buildx would use, None when that cannot be told.
+    `data_root` is a folder of the machine the engine runs on, `containerd` the socket of the containerd it uses
+    where it says so. `buildx_version` is None without the plugin, `driver` is the driver of the builder that
+    buildx would use, None when that cannot be told.
     """
 
     host: str
