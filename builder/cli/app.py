@@ -24,6 +24,7 @@ from builder.cli import (
     patches_command,
     pin_command,
     plan_command,
+    verify_command,
 )
 from builder.cli.console import Console
 from builder.errors import Failure, Interrupted
@@ -42,6 +43,7 @@ inspect_command.register(app)
 plan_command.register(app)
 patches_command.register(app)
 pin_command.register(app)
+verify_command.register(app)
 host_commands.register(app)
 ci_commands.register(app)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from builder import record as records
 from builder.project import Prepared
-from builder.reference import Digest, ImageReference
+from builder.reference import Digest
 from builder.registries.artifacts import Attachment
 from builder.supply.cyclonedx import cyclonedx
 from builder.supply.licences import Licence
@@ -78,22 +78,29 @@ def provenance(prepared: Prepared, *, digest: Digest, recipe: str, record: bytes
     )  # fmt: skip
 
 
+def expected(prepared: Prepared) -> dict[str, object]:
+    """Return a statement of how the image would be made, with what goes in and no more."""
+    name = prepared.recipe.name
+    return statement(
+        parts_of(prepared), name=name, digest=Digest(f"sha256:{'0' * 64}"), recipe="", lock=prepared.lock_hash,
+        content_key=prepared.content_key, epoch=prepared.lock.epoch, byproducts={},
+    )  # fmt: skip
+
+
 def documents(
-    prepared: Prepared, *, subject: ImageReference, record: Mapping[str, object], recipe: str, made: Bills
+    prepared: Prepared, *, digest: Digest, record: Mapping[str, object], recipe: str, made: Bills
 ) -> tuple[Attachment, ...]:
-    """Return what is put beside the published image `subject`, in this order.
+    """Return what is put beside the image `digest`, in this order.
 
     `record` is its record with the digests of `made`, `recipe` the sha256 of the recipe's file. The same of all
     these gives the same bytes.
     """
-    if subject.digest is None:
-        raise ValueError(f"{subject}: documents are about a digest")
     name, written = prepared.recipe.name, records.dump(record).encode()
     content = {
         SPDX: made.spdx,
         CYCLONEDX: made.cyclonedx,
         RECORD: written,
-        PROVENANCE: provenance(prepared, digest=subject.digest, recipe=recipe, record=written, made=made),
+        PROVENANCE: provenance(prepared, digest=digest, recipe=recipe, record=written, made=made),
     }
     return tuple(
         Attachment(

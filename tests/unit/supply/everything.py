@@ -21,7 +21,7 @@ EPOCH = 1795252544
 ROCM = "https://wheels.example.org/whl/rocm7.2"
 _WORDS = f"""
 reason = "without it the engine refuses"
-upstream = "https://reader:{SECRET}@git.example.org/engine/pull/1?token={SECRET}"
+upstream = "https://git.example.org/engine/pull/1?token={SECRET}"
 drop-when = "engine 1.1 is out"
 """
 TEXT = f"""
@@ -41,7 +41,7 @@ debian = {{ suite = "trixie" }}
 apt = ["libstdc++6", "python3-torch"]
 
 [source.engine]
-git = "https://oauth2:{SECRET}@github.com/Example/Engine.git"
+git = "https://github.com/Example/Engine.git"
 tag = "v1.0"
 commit = "{COMMIT}"
 
