@@ -13,7 +13,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from builder.grammar import check_writable, placeholder, shown
+from builder.grammar import FINGERPRINT_VARIABLE, check_writable, password_in, placeholder, shown
+from builder.kvcache import kv_disagreements
 from builder.patchagreement import patch_disagreements
 from builder.problems import Problem, key_path, nearest, quoted_key
 from builder.smokeagreement import smoke_disagreements
@@ -23,6 +24,7 @@ _PYTHON_OF_SUITE = {"bullseye": "3.9", "bookworm": "3.11", "trixie": "3.13"}
 # Set by the container engine or by a shell, whatever the image says.
 _SET_BY_OTHERS = ("HOSTNAME", "OLDPWD", "PWD", "SHLVL", "_")
 _SECRET = ("_TOKEN", "_SECRET", "_PASSWORD", "_PASSPHRASE", "_API_KEY", "_ACCESS_KEY", "_PRIVATE_KEY")
+_BARE_ADDRESS = "expected an address without password; hand it over when the container starts"
 _KINDS = ("wheel", "source", "apt", "base")
 _SOURCE_KINDS = {
     "path": (), "git": ("commit", "tag", "branch", "submodules"), "sdist": ("version", "index"),
@@ -44,6 +46,7 @@ def disagreements(table: Mapping[str, object], name: str | None) -> Iterator[Pro
     yield from _sources(recipe)
     yield from _components(recipe)
     yield from patch_disagreements(recipe)
+    yield from kv_disagreements(recipe)
     yield from _served(recipe.table("image"))
     yield from smoke_disagreements(recipe)
 
@@ -241,6 +244,8 @@ def _served(image: View) -> Iterator[Problem]:
         for word in image.texts(key):
             if placeholder(word):
                 yield _not_filled_in(f"image.{key}", word)
+            if password_in(word):
+                yield Problem(f"image.{key}", _BARE_ADDRESS)
 
 
 def _not_filled_in(where: str, value: str) -> Problem:
@@ -251,8 +256,13 @@ def _variable(key: str, value: str, where: str) -> Iterator[Problem]:
     where = f"{where}.{quoted_key(key)}"
     if key in _SET_BY_OTHERS:
         yield Problem(where, "expected another name; whoever starts the container sets this one")
+    elif key == FINGERPRINT_VARIABLE:
+        yield Problem(where, "expected another name; this program sets this one")
+
     elif key.endswith(_SECRET) and value:
         yield Problem(where, "expected no secret in an image; hand it over when the container starts")
+    elif password_in(value):
+        yield Problem(where, _BARE_ADDRESS)
     elif key.endswith("PATH") and "$" in value:
         yield Problem(where, f"expected the whole list, '$' is not filled in here, got {shown(value)}")
     elif key == "PATH":

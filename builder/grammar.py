@@ -18,13 +18,14 @@ from builder.reference import parse_reference
 from builder.target import TARGET, GfxTarget
 
 PLACEHOLDERS = ("fingerprint", "gfx")
+FINGERPRINT_VARIABLE = "ROCM_IMAGES_FINGERPRINT"  # in the environment of every image
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_-]*)\}")  # braces of JSON or of ${NAME} are none
 # What patterns mean that models use by themselves, where a check written in Python would take too long.
 HEX64, HEX40, HEX40_OR_64 = r"^[0-9a-f]{64}$", r"^[0-9a-f]{40}$", r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$"
 WORDS_OF_PATTERN = {HEX64: "64 hex digits", HEX40: "40 hex digits", HEX40_OR_64: "40 or 64 hex digits"}
 _LONGEST_SHOWN = 160
-_WORD = "[a-z0-9]+(?:[._-][a-z0-9]+)*"
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
+_WORD = "[a-z0-9]+(?:[._-][a-z0-9]+)*"
 _NORMAL = "[a-z0-9]+(?:-[a-z0-9]+)*"
 _MODULE = r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*"
 
@@ -211,6 +212,19 @@ def _without_secret(text: str) -> None:
         raise ValueError("expected an address without user and password, got one that is not repeated here")
 
 
+def without_password(text: str) -> None:
+    """Check that an address has no user but one of ssh: `git@` names an account that everybody has."""
+    scheme, _, rest = text.partition("://")
+    user, at, _ = rest.partition("/")[0].rpartition("@")
+    if at and (scheme != "ssh" or ":" in user):
+        raise ValueError("expected an address without user and password, got one that is not repeated here")
+
+
+def password_in(text: str) -> bool:
+    """Tell whether a text has an address with a password in it, at any place."""
+    return re.search(r"://[^\s/@:]*:[^\s/@]+@", text) is not None
+
+
 def _placeholders(text: str) -> None:
     for word in _PLACEHOLDER.findall(text):
         if word not in PLACEHOLDERS:
@@ -236,6 +250,11 @@ def _writable(text: str) -> None:
         raise ValueError(f"expected a directory of the engine's own, got {shown(text)} of the system")
 
 
+def in_bytes(size: str) -> int:
+    """Return a size such as '512m' in bytes."""
+    return int(size[:-1]) * _UNITS[size[-1]]
+
+
 def check_writable(text: str) -> None:
     """Check the path of a directory that the image's user owns, and may write to where it is declared."""
     _path.check(text)
@@ -245,11 +264,6 @@ def check_writable(text: str) -> None:
 type_tuple = BeforeValidator(_tuple)
 
 _line = Form(f"[^{_UNSEEN}]*", "text on one line without control, invisible or direction characters")
-def in_bytes(size: str) -> int:
-    """Return a size such as '512m' in bytes."""
-    return int(size[:-1]) * _UNITS[size[-1]]
-
-
 _short_line = replace(_line, longest=400)
 _below = r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._+@-]+)+"
 _path = Form(
@@ -257,6 +271,7 @@ _path = Form(
     "an absolute, normal path of letters, digits and '._+@-', such as '/var/cache/triton'",
 )
 Line = Annotated[str, _line]
+OpenAddress = Annotated[str, _line, _checked(without_password)]
 BuildValue = Annotated[str, _line, _checked(_targets_only)]
 Sentence = Annotated[str, _line, Form(f"[^{_UNSEEN}]*[^{_UNSEEN}\\s][^{_UNSEEN}]*", "a sentence")]
 Name = Annotated[
@@ -318,6 +333,7 @@ ArchiveAddress = Annotated[
 GitAddress = Annotated[
     str,
     _line,
+    _checked(without_password),
     Form(
         r"(?:https?|ssh|git)://[^\s?#]+", "an address that begins with 'https://', 'http://', 'ssh://' or 'git://'"
     ),

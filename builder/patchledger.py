@@ -16,6 +16,7 @@ from builder.recipe import Recipe
 
 FILE = "usr/share/rocm-images/patches.json"
 SCHEMA = 1
+_WORDS = ("reason", "upstream", "drop-when", "acknowledge-redundant")  # in the record alone
 _LISTED = ("name", "target", "kind", "sha256", "state")  # of a patch, in the label
 
 
@@ -73,7 +74,10 @@ def recorded(recipe: Recipe, entries: Sequence[Mapping[str, object]]) -> list[di
         )
         for patch in recipe.patch
     }
-    return [{**each, **words.get(str(each.get("name")), {})} for each in entries]
+    return [
+        {key: value for key, value in each.items() if key not in _WORDS} | words.get(str(each.get("name")), {})
+        for each in entries
+    ]
 
 
 def label(recipe: Recipe, lock: Lock) -> str:

@@ -80,7 +80,7 @@ MadeFor = Annotated[
     str,
     Form(r"[A-Za-z0-9][A-Za-z0-9.+!_-]*", "a commit, a version or a sha256, as the source of the target has it"),
 ]
-Link = Annotated[grammar.Line, Form(r"https?://[^\s/]+(?:/\S*)?", "an address that begins with 'https://'")]
+Link = Annotated[grammar.OpenAddress, Form(r"https?://[^\s/]+(?:/\S*)?", "an address that begins with 'https://'")]
 
 
 class Probe(Table):

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from builder.lockfile import DEPENDENCIES, SORTED_JSON, Lock, canonical
-from builder.patchledger import decided_in_the_build, entry, patch_hash
-from builder.patchset import base_patches, hook_patches, installed_patches, patched_source
+from builder.patchledger import decided_in_the_build, entry
+from builder.patchset import base_patches, hook_patches, installed_patches
 from builder.recipe import BUILD_SUFFIX, Base, Component, Recipe
 from builder.whatchanged import DERIVED, changes
 
@@ -24,8 +24,6 @@ BUILD_FORMAT = 1  # raised when the same inputs would be made into other bytes
 BASE_FORMAT = 4  # raised when the same packages would be bootstrapped, or written, into another base
 # What of a component changes its bytes; its share of the lock counts as wheels and sources.
 _COMPONENT = ("version", "wheel", "source", "apt", "base", "build", "subdirectory", "build_env", "needs", "gfx")
-_BUILT_BY = ("subdirectory", "build_env", "needs", "gfx")
-_FINGERPRINTED = ("torch", "triton", "aiter", "amd-aiter")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,13 +55,17 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Known:
-    """What is known of an image's last build: its inputs, its digest, and what its tests said."""
+    """What is known of an image's last build: its inputs, its digest, and what its tests said.
+
+    `changed` says in words what is other now, where it is known from a record, which has not all inputs.
+    """
 
     inputs: Mapping[str, str]
     content_key: str
     test_key: str
     digest: str
     passed: bool
+    changed: tuple[str, ...] = ()
 
 
 def content_inputs(
@@ -113,6 +115,7 @@ def content_inputs(
         inputs[f"component.{component.name}"] = {
             "place": place, **_made_by(component)
         }  # fmt: skip
+    inputs |= {f"kv-cache.{key}": value for key, value in recipe.kv_cache.items()}
     for key, value in recipe.image.model_dump(by_alias=True, mode="json").items():
         inputs[f"image.{key}"] = value
     return {key: SORTED_JSON(value) for key, value in sorted(inputs.items())}
@@ -164,47 +167,11 @@ def test_key(recipe: Recipe, tests: str) -> str:
     return hashlib.sha256(canonical(table)).hexdigest()
 
 
-def fingerprint(recipe: Recipe, lock: Lock, *, below: str | None = None) -> str:
-    """Return the engine fingerprint, 16 hex digits: a cached KV page is valid exactly as long as this stays.
-
-    It covers the engine's source and torch, Triton and AITER, by content where they are files of their own and by
-    version where the distribution brings them, all after patches; not the base, the contract or the documents. Of
-    an image that this one is built on, `below`, its fingerprint, counts as a whole.
-    """
-    packages = {package.name: package.version for package in lock.deb}
-    parts: dict[str, object] = {} if below is None else {"base": below}
-    for component in recipe.component:
-        if component.name != recipe.engine and component.name not in _FINGERPRINTED:
-            continue
-        if component.wheel is not None:
-            parts[component.name] = [file.sha256 for file in lock.wheels(component.name)]
-        elif component.source is not None:
-            more = {key: value for key in _BUILT_BY if (value := getattr(component, key))}
-            built_with = [file.sha256 for file in lock.wheels(component.name + BUILD_SUFFIX)]
-            parts[component.name] = [
-                lock.source[component.source].content, list(component.build),
-                *([more] if more else []), *([built_with] if built_with else []),
-            ]  # fmt: skip
-        elif component.base is not None:
-            parts[component.name] = [component.version, recipe.base.runtime.image]
-        else:
-            parts[component.name] = packages.get(component.apt or "", component.version)
-        # What is in the tree of a source counts with it.
-        changed = [
-            patch_hash(recipe, lock, patch)
-            for patch in recipe.patch
-            if patch.target == component.name and patched_source(recipe, patch) is None
-        ]
-        if changed:
-            parts[component.name] = {"made": parts[component.name], "patches": changed}
-    return hashlib.sha256(canonical(parts)).hexdigest()[:16]
-
-
 def decide(
-    recipe: Recipe,
-    lock: Lock,
+    image: str,
     *,
     inputs: Mapping[str, str],
+    fingerprint: str,
     tests: str,
     known: Known | None,
     published: str | None,
@@ -224,7 +191,8 @@ def decide(
         elif known is None:
             reasons = ("no record of an earlier build",)
         else:
-            reasons = changes(inputs, known.inputs) or ("the content key differs from the record's",)
+            told = known.changed or (changes(inputs, known.inputs) if known.inputs else ())
+            reasons = told or ("the content key differs from the record's",)
     elif published is not None and published != known.digest:
         action, reasons = Action.RETEST, (f"{holder} holds {published}, the record says {known.digest}",)
     elif not known.passed or known.test_key != tests:
@@ -236,9 +204,7 @@ def decide(
         action, reasons = Action.BUILD, (f"built and tested before, but {holder} does not hold it",)
     else:
         action, reasons = Action.SKIP, (f"{holder} holds {known.digest}, it is tested, and no input changed",)
-    return Plan(
-        image=recipe.name, content_key=key, fingerprint=fingerprint(recipe, lock), action=action, reasons=reasons
-    )
+    return Plan(image=image, content_key=key, fingerprint=fingerprint, action=action, reasons=reasons)
 
 
 def layers(recipe: Recipe, lock: Lock) -> tuple[str, ...]:

@@ -209,4 +209,6 @@ def _plural(annotation: object) -> str:
     plain = _plain(annotation)
     if get_origin(plain) is Literal:
         return "strings"
+    if plain is Any:
+        return "values"
     return {str: "strings", int: "integers"}.get(plain, "tables")  # type: ignore[call-overload,no-any-return]

@@ -10,9 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from builder import edits, hooks, lockfile, patchledger, plan, record, render
+from builder import edits, hooks, lockfile, origins, patchledger, plan, record, render, whatchanged
 from builder.errors import LockError, RecipeError
+from builder.fingerprint import Beneath, counted, fingerprint_inputs, names_of
+from builder.fingerprint import fingerprint as fingerprint_of
 from builder.lockfile import DebianPackage, Lock
 from builder.patchfiles import require_unchanged
 from builder.patchset import hook_patches, pins_of, require_made_for
@@ -74,6 +77,24 @@ class Prepared:
     def local(self) -> str:
         """The name of the image in the engine's store."""
         return f"{LOCAL}/{self.recipe.name}:{self.tag}"
+
+    @property
+    def fingerprint_inputs(self) -> dict[str, object]:
+        """What the fingerprint is made of, by name."""
+        return fingerprint_inputs(self.recipe, self.lock, beneath=_beneath(self.recipe, self.below))
+
+    @property
+    def named_below(self) -> dict[str, tuple[str, str]]:
+        """Content key and fingerprint of the images that this one is built on."""
+        return {name: (each.content_key, each.fingerprint) for name, each in self.below.items()}
+
+    @property
+    def beneath(self) -> Beneath:
+        """What the fingerprint of an image that is built on this one depends on."""
+        runtime = self.below.get(self.recipe.base.runtime.recipe or "")
+        under = runtime.beneath.counted if runtime is not None else frozenset()
+        own = frozenset(name for component in counted(self.recipe) for name in names_of(component))
+        return Beneath(fingerprint=self.fingerprint, content_key=self.content_key, counted=own | under)
 
     @property
     def ledger(self) -> dict[str, object]:
@@ -233,7 +254,7 @@ def prepare(workspace: Workspace, name: str) -> Prepared:
     runtime = below.get(recipe.base.runtime.recipe or "")
     _check_user(recipe, runtime.recipe if runtime is not None else None)
     _check_hooks(recipe, runtime)
-    fingerprint = plan.fingerprint(recipe, lock, below=runtime.fingerprint if runtime is not None else None)
+    fingerprint = fingerprint_of(fingerprint_inputs(recipe, lock, beneath=_beneath(recipe, below)))
     # What this program makes of the inputs is one as well: another Dockerfile is another image.
     rendered = render.render(
         recipe, lock, content_key="", fingerprint=fingerprint,
@@ -248,6 +269,11 @@ def prepare(workspace: Workspace, name: str) -> Prepared:
         recipe=recipe, lock=lock, lock_hash=lock_hash, inputs=inputs, content_key=plan.content_key(inputs),
         test_key=plan.test_key(recipe, _tests_hash(workspace, name)), fingerprint=fingerprint, below=below,
     )  # fmt: skip
+
+
+def _beneath(recipe: Recipe, below: Mapping[str, Prepared]) -> Beneath | None:
+    runtime = below.get(recipe.base.runtime.recipe or "")
+    return runtime.beneath if runtime is not None else None
 
 
 def _check_user(recipe: Recipe, base: Recipe | None) -> None:
@@ -313,14 +339,47 @@ def plan_offline(workspace: Workspace, prepared: Prepared) -> plan.Plan:
 
     Whether an engine or a registry still holds what was built is not asked.
     """
-    last = known(workspace, prepared.recipe.name)
+    last = known(workspace, prepared)
     return plan.decide(
-        prepared.recipe, prepared.lock, inputs=prepared.inputs, tests=prepared.test_key, known=last,
+        prepared.recipe.name, inputs=prepared.inputs, fingerprint=prepared.fingerprint, tests=prepared.test_key,
+        known=last,
         published=last.digest if last is not None and last.content_key == prepared.content_key else None,
     )  # fmt: skip
 
 
-def known(workspace: Workspace, name: str) -> plan.Known | None:
-    """Return what is known of an image's last build here."""
-    path = workspace.dist / name / "state.json"
-    return record.parse_state(path.read_text(), file=workspace.shown(path)) if path.exists() else None
+def known(workspace: Workspace, prepared: Prepared) -> plan.Known | None:
+    """Return what is known of an image's last build: here, or where its record was committed.
+
+    What happened here last counts, unless it was of another content and the record is of this one.
+    """
+    path = workspace.dist / prepared.recipe.name / "state.json"
+    state = record.parse_state(path.read_text(), file=workspace.shown(path)) if path.exists() else None
+    if state is not None and state.content_key == prepared.content_key:
+        return state
+    table = recorded(workspace, prepared.recipe.name)
+    if table is None or (state is not None and table["content-key"] != prepared.content_key):
+        return state
+    changed = whatchanged.changes(origins.in_short(went_in(prepared)), origins.in_short(table))
+    return plan.Known(
+        inputs={}, content_key=table["content-key"], test_key=table["test-key"], digest=table["digest"],
+        passed=record.passed(table), changed=changed,
+    )  # fmt: skip
+
+
+def recorded(workspace: Workspace, name: str) -> dict[str, Any] | None:
+    """Return the record of an image's last published, tested build; None where there is none that can be read."""
+    path = workspace.pin(name)
+    try:
+        table = record.parse_pin(path.read_text(encoding="utf-8"), file=workspace.shown(path))
+    except (FileNotFoundError, UnicodeDecodeError, LockError):
+        return None
+    return table if record.is_whole(table) else None
+
+
+def went_in(prepared: Prepared) -> dict[str, object]:
+    """Return the part of an image's record that its recipe and lock decide."""
+    return record.went_in(
+        prepared.recipe, prepared.lock, lock_hash=prepared.lock_hash, content_key=prepared.content_key,
+        test_key=prepared.test_key, fingerprint=prepared.fingerprint, inputs=prepared.fingerprint_inputs,
+        below=prepared.named_below,
+    )  # fmt: skip

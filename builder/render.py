@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from builder.dockerfile import Mount, environment, exec_form, pairs, run
+from builder.grammar import FINGERPRINT_VARIABLE
 from builder.lockfile import Lock
 from builder.patchledger import decided_in_the_build, entry, label
 from builder.patchrender import added_stages, edited_stage, probe_stages
@@ -279,12 +280,13 @@ def labels(recipe: Recipe, *, fingerprint: str) -> dict[str, str]:
 
 
 def served_environment(recipe: Recipe, *, fingerprint: str) -> dict[str, str]:
-    """Return the environment the image is served with, placeholders filled in, HOME always among it."""
+    """Return the environment the image is served with, placeholders filled in, HOME and the fingerprint in it."""
     declared = {"HOME": f"/home/{recipe.image.user}", **recipe.image.env}
-    return {
+    served = {
         name: value.replace("{fingerprint}", fingerprint).replace("{gfx}", ";".join(recipe.gfx))
-        for name, value in sorted(declared.items())
+        for name, value in declared.items()
     }
+    return dict(sorted({**served, FINGERPRINT_VARIABLE: fingerprint}.items()))
 
 
 def manifest(recipe: Recipe, lock: Lock, *, content_key: str, fingerprint: str) -> dict[str, object]:

@@ -15,12 +15,19 @@ from pydantic import BaseModel
 from builder import record
 from builder.lockfile import Lock
 from builder.patchtables import KINDS
-from builder.recipe import Recipe
+from builder.recipe import Image, Recipe
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 _DIGEST = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
+_BASE = {
+    "type": "object",
+    "properties": {
+        "image": _TEXT, "digest": _DIGEST, "debian": _TEXT, "areas": _TEXTS, "packages": _DIGEST, "recipe": _TEXT,
+        "content-key": _TEXT, "fingerprint": _TEXT, "apt": _TEXTS, "added": {"type": ["string", "null"]},
+    },
+}  # fmt: skip
 
 
 def recipe_schema() -> dict[str, Any]:
@@ -34,9 +41,9 @@ def lock_schema() -> dict[str, Any]:
 
 
 def pin_schema() -> dict[str, Any]:
-    """Return the schema of `pin.json`, the record of a published, tested image.
+    """Return the schema of `pins/IMAGE.json`, the record of a published, tested image.
 
-    A component's entry says by its keys what it was made of, so those are open.
+    What an entry has says what it is, so that those of components, bases and sources are open.
     """
     return {
         "$schema": _DRAFT,
@@ -46,25 +53,72 @@ def pin_schema() -> dict[str, Any]:
                 "schema": ({"const": record.SCHEMA}, "Version of this format."),
                 "image": (_TEXT, "Name of the image."),
                 "version": (_TEXT, "Version of its engine."),
+                "engine": (_or_null(_TEXT), "The component that is its engine."),
                 "reference": (
                     {"type": "string", "pattern": "^[^@]+:[^@/]+@sha256:[0-9a-f]{64}$"},
                     "What deployments pin: host/path:tag@sha256:…",
                 ),
                 "digest": (_DIGEST, "Digest of the manifest that was tested and published."),
+                "tags": (
+                    {"type": "array", "items": _TEXT, "minItems": 1, "uniqueItems": True},
+                    "The tags it was published under, that of the reference among them.",
+                ),
+                "moved-from": (_or_null(_DIGEST), "What its version tag named before it was moved here."),
                 "content-key": (_hex(64), "Hash of everything that can change the image's bytes."),
                 "test-key": (_hex(64), "Hash of everything it was tested with."),
                 "lock": (_DIGEST, "Hash of the lock it was built from."),
                 "fingerprint": (_hex(16), "A cached KV page is valid exactly as long as this stays."),
+                "fingerprint-inputs": (
+                    {"type": "object", "additionalProperties": {"type": "object"}},
+                    "What the fingerprint is made of: it is the start of the sha256 of this as canonical JSON.",
+                ),
                 "gfx": (_TEXTS, "GPU targets every compiled part contains."),
                 "python": (_TEXT, "Version of its Python."),
-                "bases": (_table({"build": (_TEXT, "Of the build stage."), "runtime": (_TEXT, "Of what ships.")}),
-                          "What its stages start from."),
+                "rocm": (_or_null(_TEXT), "Version of its ROCm, where the recipe says it."),
+                "kv-cache": (
+                    {"type": "object", "additionalProperties": {"type": ["string", "integer", "boolean"]}},
+                    "Settings of the engine that stored KV pages depend on.",
+                ),
+                "bases": (
+                    _table({"build": (_BASE, "Of the build stage."), "runtime": (_BASE, "Of what ships.")}),
+                    "What its stages start from.",
+                ),
                 "components": (
                     {"type": "array", "items": {
                         "type": "object", "required": ["name", "version"],
                         "properties": {"name": _TEXT, "version": _TEXT},
                     }},
                     "What it is made of: name, version, and the file or tree by hash.",
+                ),
+                "distributions": (
+                    {"type": "array", "items": _table({
+                        "name": (_TEXT, "Normal name."),
+                        "version": (_TEXT, "Version, with its local part."),
+                        "layer": (_TEXT, "The layer it is in; 'NAME.build' is in no image."),
+                        "file": (_TEXT, "Name of the wheel."),
+                        "sha256": (_hex(64), "Hash of the wheel."),
+                        "index": (_TEXT, "Its index as the recipe calls it; 'default' is the client's own."),
+                    })},
+                    "The Python distributions that were resolved.",
+                ),
+                "packages": (
+                    {"type": "object", "additionalProperties": {"type": "object", "additionalProperties": _TEXT}},
+                    "The Debian packages by stage, each with its version.",
+                ),
+                "sources": (
+                    {"type": "object", "additionalProperties": {
+                        "type": "object",
+                        "properties": {
+                            "git": _TEXT, "commit": _hex(40), "tag": _TEXT, "branch": _TEXT,
+                            "sha256": _hex(64), "tree": _TEXT, "patched": _hex(40), "built": _hex(40),
+                        },
+                    }},
+                    "The pinned trees: address, commit or file, the tree as it is there, patched, and as built.",
+                ),
+                "contract": (
+                    {"type": "object", "required": sorted(_keys_of(Image)), "additionalProperties": False,
+                     "properties": {key: {} for key in sorted(_keys_of(Image))}},
+                    "What the image promises to whoever runs it, as [image] of its recipe, with all filled in.",
                 ),
                 "patches": (
                     {"type": "array", "items": {
@@ -105,6 +159,10 @@ def pin_schema() -> dict[str, Any]:
                     }),
                     "What the smoke tests said of exactly this digest.",
                 ),
+                "sbom": (
+                    _or_null({"type": "object", "additionalProperties": _DIGEST}),
+                    "Hashes of the lists of what is in it, which are attached to it, by their format.",
+                ),
             }
         ),
     }  # fmt: skip
@@ -125,6 +183,14 @@ def _table(keys: Mapping[str, tuple[Mapping[str, Any], str]]) -> dict[str, Any]:
         "required": list(keys),
         "properties": {key: {**schema, "description": words} for key, (schema, words) in keys.items()},
     }
+
+
+def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _keys_of(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _hex(digits: int) -> dict[str, Any]:

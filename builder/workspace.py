@@ -35,8 +35,13 @@ class Workspace:
 
     @property
     def dist(self) -> Path:
-        """Results of builds: pins, reports, logs, one folder per image."""
+        """Results of builds: reports, logs, states, one folder per image; never committed."""
         return self.root / "dist"
+
+    @property
+    def pins(self) -> Path:
+        """The records of published, tested images, one file per image; to be committed."""
+        return self.root / "pins"
 
     def recipe(self, image: str) -> Path:
         """Path of an image's recipe; the file need not exist."""
@@ -45,6 +50,10 @@ class Workspace:
     def lock(self, image: str) -> Path:
         """Path of an image's lock; the file need not exist."""
         return self.images / image / "recipe.lock"
+
+    def pin(self, image: str) -> Path:
+        """Path of an image's record; the file need not exist."""
+        return self.pins / f"{image}.json"
 
     def shown(self, path: Path) -> str:
         """Return a path as messages show it: relative to the root where it lies below it."""

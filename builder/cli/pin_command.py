@@ -18,7 +18,6 @@ from builder.cli.image_commands import Json, workspace_if_any, workspace_of
 if TYPE_CHECKING:
     from builder.deploy.names import Target
     from builder.deploy.pinning import Pinned
-    from builder.workspace import Workspace
 
 Tiers = Annotated[
     list[str] | None,
@@ -196,19 +195,17 @@ def _record(context: typer.Context, word: str) -> tuple[str, dict[str, Any]]:
     if (workspace is None or word not in names(workspace)) and Path(word).is_file():
         return word, _of_file(word)
     workspace = workspace or workspace_of(context)
-    path = _place(workspace, word)
+    path = workspace.pin(word)
     if not path.exists():
         if word not in names(workspace):
             load_recipe(workspace, word)  # says so
+        former = workspace.dist / word / "pin.json"
         raise LockError(
-            f"{workspace.shown(path)}: {word} has no published, tested build here",
+            f"{workspace.shown(path)}: {word} has no published, tested build here"
+            + (f"; {workspace.shown(former)} is of a former version, and not read" if former.exists() else ""),
             hint=f"rocm-images build {word} --publish HOST/NAMESPACE",
         )
-    return workspace.shown(path), parse_pin(path.read_text(), file=workspace.shown(path))
-
-
-def _place(workspace: Workspace, image: str) -> Path:
-    return workspace.dist / image / "pin.json"
+    return workspace.shown(path), parse_pin(path.read_text(encoding="utf-8"), file=workspace.shown(path))
 
 
 def _of_file(word: str) -> dict[str, Any]:
@@ -219,7 +216,9 @@ def _of_file(word: str) -> dict[str, Any]:
         return parse_pin(Path(word).read_text(encoding="utf-8"), file=word)
     except (OSError, UnicodeDecodeError, LockError) as error:
         raise RecipeError(
-            f"{word}: neither an image nor the record of one", hint="records are written to dist/IMAGE/pin.json"
+            f"{word}: neither an image nor the record of one",
+            details=(error.message,) if isinstance(error, LockError) else (),
+            hint="records are written to pins/IMAGE.json",
         ) from error
 
 
@@ -254,7 +253,7 @@ def _sorted_out(
         )
     if one:
         return [_record(context, first)], files, True
-    have = [name for name in known if workspace and _place(workspace, name).exists()]
+    have = [name for name in known if workspace and workspace.pin(name).exists()]
     if not have:
         raise LockError(
             "no image has a published, tested build here", hint="rocm-images build IMAGE --publish HOST/NAMESPACE"

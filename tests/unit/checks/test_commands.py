@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -12,7 +13,7 @@ from typer.testing import CliRunner, Result
 from builder.cli.app import app
 from builder.errors import EngineError, RecipeError
 from builder.project import known, prepare
-from builder.record import state
+from builder.record import dump, pin, state
 from builder.workspace import Workspace, write_atomic
 
 from .conftest import COMPILING, Add
@@ -39,7 +40,21 @@ def built(workspace: Workspace, name: str, *, passed: bool = True) -> None:
         passed=passed,
     )  # fmt: skip
     write_atomic(workspace.dist / name / "state.json", text)
-    assert known(workspace, name) is not None
+    assert known(workspace, of) is not None
+
+
+def committed(workspace: Workspace, name: str, **changed: Any) -> dict[str, Any]:
+    """Write the record of an image as a clone has it, where nothing was ever built."""
+    of = prepare(workspace, name)
+    digest = f"sha256:{'d' * 64}"
+    table: dict[str, Any] = pin(
+        of.recipe, of.lock, reference=f"registry.example.org/llm/{of.recipe.name}:{of.tag}@{digest}",
+        digest=digest, content_key=of.content_key, test_key=of.test_key, lock_hash=of.lock_hash,
+        fingerprint=of.fingerprint, inputs=of.fingerprint_inputs, below=of.named_below, layers=(), patches=[],
+        smoke={"tiers": {"cpu": "passed", "gpu": "not run"}, "tests": {}},
+    ) | changed  # fmt: skip
+    write_atomic(workspace.pin(name), dump(table))
+    return table
 
 
 def test_check_says_which_images_are_in_order_and_ends_with_the_class_of_the_worst(
@@ -102,6 +117,57 @@ def test_plan_says_what_changed_since_the_record(workspace: Workspace, add: Add)
     assert outcome.exit_code == 0
     assert "image.workdir: /srv -> /elsewhere" in outcome.output
     assert "2 Debian packages: hipcc is new, zstd is new" in outcome.output
+
+
+def test_a_clone_with_a_committed_record_is_planned_as_where_it_was_built(workspace: Workspace, add: Add) -> None:
+    add("done")
+    committed(workspace, "done")
+    add("other-tests")
+    committed(workspace, "other-tests", **{"test-key": "0" * 64})
+    add("failed")
+    committed(workspace, "failed", smoke={"tiers": {"cpu": "failed"}, "tests": {}})
+    for name, text in (("damaged", "<<<<<<< ours\n"), ("former", '{"schema": 1}'), ("half", '{"schema": 2}')):
+        add(name)
+        write_atomic(workspace.pin(name), text)
+    assert not workspace.dist.exists()
+    planned = json.loads(call(workspace, "plan", "--json").stdout)
+    assert {each["image"]: each["action"] for each in planned} == {
+        "done": "skip", "other-tests": "retest", "failed": "retest", "damaged": "build", "former": "build",
+        "half": "build",
+    }  # fmt: skip
+
+
+def test_plan_says_what_changed_since_a_committed_record(workspace: Workspace, add: Add) -> None:
+    add("one")
+    committed(workspace, "one")
+    add("one", more='[image]\nworkdir = "/elsewhere"\n', runtime=(*COMPILING, "libssl-dev", "hipcc", "zstd"))
+    outcome = call(workspace, "plan")
+    assert "one: build - " in outcome.output
+    assert "image.workdir: /srv -> /elsewhere" in outcome.output
+    assert "2 Debian packages: hipcc is new, zstd is new" in outcome.output
+
+
+def test_what_was_built_here_last_counts_unless_the_record_alone_is_of_todays_content(
+    workspace: Workspace, add: Add
+) -> None:
+    add("one")
+    committed(workspace, "one")
+    built(workspace, "one", passed=False)
+    of = prepare(workspace, "one")
+    here = known(workspace, of)
+    assert here is not None
+    assert not here.passed
+    write_atomic(
+        workspace.dist / "one/state.json",
+        state(inputs={}, content_key="0" * 64, test_key="", digest=f"sha256:{'e' * 64}", passed=True),
+    )
+    there = known(workspace, of)
+    assert there is not None
+    assert (there.content_key, there.digest, there.passed) == (of.content_key, f"sha256:{'d' * 64}", True)
+    committed(workspace, "one", **{"content-key": "1" * 64})
+    older = known(workspace, of)
+    assert older is not None
+    assert older.content_key == "0" * 64
 
 
 def test_plan_orders_images_by_what_they_are_built_on_and_makes_a_matrix(workspace: Workspace, add: Add) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from builder.deploy.names import Target
+from builder.record import SCHEMA
 from builder.reference import Digest, parse_repository
 
 CASES = sorted((Path(__file__).resolve().parents[2] / "data/deployments").iterdir())
@@ -28,7 +29,7 @@ def target(name: str = NAME, *, tag: str = TAG, keep_tag: bool = False) -> Targe
 
 def record(**changed: Any) -> dict[str, Any]:
     return {
-        "schema": 1, "image": "sglang-gfx1201", "version": "0.5.16", "reference": REFERENCE, "digest": DIGEST,
+        "schema": SCHEMA, "image": "sglang-gfx1201", "version": "0.5.16", "reference": REFERENCE, "digest": DIGEST,
         "fingerprint": "a1b2c3d4e5f60718", "smoke": PASSED, **changed,
     }  # fmt: skip
 
@@ -47,8 +48,8 @@ def project(tmp_path: Path) -> Project:
             (folder / "images" / name).mkdir(parents=True)
             (folder / "images" / name / "recipe.toml").write_text("schema = 1\n")
             if table is not None:
-                (folder / "dist" / name).mkdir(parents=True)
-                (folder / "dist" / name / "pin.json").write_text(json.dumps(table))
+                (folder / "pins").mkdir(exist_ok=True)
+                (folder / "pins" / f"{name}.json").write_text(json.dumps(table))
         return folder
 
     return made

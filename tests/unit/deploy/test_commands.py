@@ -131,7 +131,7 @@ def test_a_record_whose_tests_did_not_pass_is_refused(project: Project, deployme
         project(sglang_gfx1201=record(smoke=broken)), "pin", "apply", "sglang-gfx1201", str(deployment)
     )
     assert isinstance(failure, SmokeError)
-    assert failure.message == f"dist/sglang-gfx1201/pin.json: the smoke tests of {DIGEST} did not pass"
+    assert failure.message == f"pins/sglang-gfx1201.json: the smoke tests of {DIGEST} did not pass"
     assert failure.details == ("the hash extension compiles: failed",)
     assert failure.hint == "rocm-images test sglang-gfx1201"
     assert deployment.read_bytes() == BEFORE.encode()
@@ -142,24 +142,20 @@ def test_a_record_without_a_word_of_tests_is_refused(project: Project, deploymen
     root = project(sglang_gfx1201=record(smoke=smoke))
     failure = refused(root, "pin", "apply", "sglang-gfx1201", str(deployment))
     assert isinstance(failure, SmokeError)
-    assert (
-        failure.message == f"dist/sglang-gfx1201/pin.json: the cpu tier of the smoke tests: not run, on {DIGEST}"
-    )
+    assert failure.message == f"pins/sglang-gfx1201.json: the cpu tier of the smoke tests: not run, on {DIGEST}"
 
 
 def test_a_tier_that_is_asked_for_has_to_have_passed(project: Project, deployment: Path) -> None:
     root = project()
     failure = refused(root, "pin", "apply", "sglang-gfx1201", str(deployment), "--require", "gpu")
     assert isinstance(failure, SmokeError)
-    assert (
-        failure.message == f"dist/sglang-gfx1201/pin.json: the gpu tier of the smoke tests: not run, on {DIGEST}"
-    )
+    assert failure.message == f"pins/sglang-gfx1201.json: the gpu tier of the smoke tests: not run, on {DIGEST}"
     assert failure.hint == (
         "rocm-images build sglang-gfx1201 --publish HOST/NAMESPACE --require gpu, on a machine with a card"
     )
     failure = refused(root, "pin", "apply", "sglang-gfx1201", str(deployment), "--require", "gpi")
     assert failure.message == "--require: there is no tier 'gpi'; did you mean 'gpu'?"
-    passed = root / "dist/sglang-gfx1201/pin.json"
+    passed = root / "pins/sglang-gfx1201.json"
     passed.write_text(json.dumps(record(smoke={**PASSED, "tiers": {"cpu": "passed", "gpu": "passed"}})))
     assert call(root, "pin", "apply", "sglang-gfx1201", str(deployment), "--require", "gpu").exit_code == 0
 
@@ -169,7 +165,7 @@ def test_a_record_that_was_changed_by_hand_is_refused(project: Project, deployme
     failure = refused(root, "pin", "apply", "sglang-gfx1201", str(deployment))
     assert isinstance(failure, LockError)
     assert failure.message == (
-        "dist/sglang-gfx1201/pin.json: reference: expected the tag and the digest that was tested, "
+        "pins/sglang-gfx1201.json: reference: expected the tag and the digest that was tested, "
         f"sha256:{'0' * 64}; got {REFERENCE}"
     )
 
@@ -198,9 +194,9 @@ def test_without_an_image_every_image_with_a_record_counts_and_those_alone_that_
     assert deployment.read_bytes() == AFTER.encode()
     deployment.write_text(f"a: {{image: {NAME}:1}}\nb: {{image: {OTHER}:1}}\n")
     failure = refused(root, "pin", "apply", str(deployment))
-    assert failure.message == f"dist/vllm/pin.json: the smoke tests of {DIGEST} did not pass"
+    assert failure.message == f"pins/vllm.json: the smoke tests of {DIGEST} did not pass"
     assert failure.details == ("cpu tier: failed",)
-    (root / "dist/vllm/pin.json").write_text(json.dumps(other()))
+    (root / "pins/vllm.json").write_text(json.dumps(other()))
     assert call(root, "pin", "apply", str(deployment)).exit_code == 0
     assert deployment.read_text() == (
         f"a: {{image: {NAME}:{TAG}@{DIGEST}}}\nb: {{image: {OTHER}:{TAG}@{DIGEST}}}\n"
@@ -256,7 +252,7 @@ def test_an_image_is_shown_with_and_without_the_word_show(project: Project) -> N
         (root / "deploy.yaml").write_bytes(data)
         failure = refused(root, "pin", str(root / "deploy.yaml"))
         assert failure.message == f"{root}/deploy.yaml: neither an image nor the record of one"
-        assert failure.hint == "records are written to dist/IMAGE/pin.json"
+        assert failure.hint == "records are written to pins/IMAGE.json"
 
 
 def test_every_format_has_the_same_digest(project: Project) -> None:
@@ -275,9 +271,9 @@ def test_every_format_has_the_same_digest(project: Project) -> None:
         f"IMAGE_REFERENCE={REFERENCE}\nIMAGE_REPOSITORY={NAME}\nIMAGE_TAG={TAG}\nIMAGE_DIGEST={DIGEST}\n"
         "IMAGE_FINGERPRINT=a1b2c3d4e5f60718\n"
     )
-    (root / "dist/sglang-gfx1201/pin.json").write_text(json.dumps(record(fingerprint="a\nb=c")))
+    (root / "pins/sglang-gfx1201.json").write_text(json.dumps(record(fingerprint="a\nb=c")))
     failure = refused(root, "pin", "show", "sglang-gfx1201", "--format", "github")
-    assert failure.message == ("dist/sglang-gfx1201/pin.json: fingerprint: expected 16 hex digits, got 'a\\nb=c'")
+    assert failure.message == ("pins/sglang-gfx1201.json: fingerprint: expected 16 hex digits, got 'a\\nb=c'")
     failure = refused(root, "pin", "show", "sglang-gfx1201", "--format", "jsn")
     assert failure.message == "--format: there is no format 'jsn'; did you mean 'json'?"
     failure = refused(root, "pin", "show", "sglang-gfx1201", "--format", "env", "--json")

@@ -49,6 +49,7 @@ SOURCES = "a file of a `[source]`: path, content, whether it may be executed"
 COMPONENTS = "a component: its place, version, kind, `index`, `build` commands"
 BASES = "`base.*.image`, `base.*.debian`, `base.build.env`, `base.*.apt` on an `image` base"
 IMAGE = "`[image]`: every key"
+KV_CACHE = "`[kv-cache]`: every setting"
 TOP = "`gfx`, `python`, `engine`, `name`"
 WHERE_DEB = "where in the archive it lies"
 WHERE_WHEEL = "the index the lock has it from"
@@ -257,6 +258,11 @@ for _key in (field.alias or name for name, field in Image.model_fields.items()):
 @kind(IMAGE)
 def a_variable_more(state: OnDisk, word: str) -> None:
     state.recipe["image"]["env"][word.upper()] = ""
+
+
+@kind(KV_CACHE)
+def kv_setting(state: OnDisk, word: str) -> None:
+    state.recipe["kv-cache"] = {"kv-cache-dtype": word}
 
 
 @kind(TOP)

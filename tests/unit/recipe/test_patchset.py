@@ -15,7 +15,6 @@ from builder.errors import LockError, PatchError, RecipeError
 from builder.lockfile import Lock, asked, differences, dump_lock, gaps, parse_lock
 from builder.patchfiles import in_order, own_files, require_unchanged
 from builder.patchset import pins_of, require_made_for, unpatched
-from builder.plan import fingerprint
 from builder.project import load_lock
 from builder.recipe import Recipe, parse_recipe
 from builder.scope import scope_of
@@ -206,36 +205,6 @@ def test_a_patch_file_that_is_a_link_is_refused(state: OnDisk) -> None:
     of = recipe()
     with pytest.raises(RecipeError, match=r"patch\.overlay\.overlay: there is no plain file 'overlays/a\.py'"):
         own_files(Workspace(root=state.root), of, of.patch[1])
-
-
-FINGERPRINTED = [
-    ("an edit of the engine", lambda patches: patches["installed"]["edit"].update(replace="3"), True),
-    ("a hook on the engine", lambda patches: patches["value"]["hook"].update(value=3), True),
-    ("its name", lambda patches: patches["value"].update(name="other"), False),
-    ("its probe", lambda patches: patches["installed"]["probe"].update(expression="B"), False),
-    ("its reason", lambda patches: patches["value"].update(reason="other"), False),
-    ("a hook on Triton", lambda patches: patches["value"].update(target="triton"), True),
-    ("an overlay of the kernels", lambda patches: patches["overlay"]["overlay"].update(file="b.py"), False),
-]
-
-
-@pytest.mark.parametrize(
-    ("change", "moves"), [each[1:] for each in FINGERPRINTED], ids=[e[0] for e in FINGERPRINTED]
-)
-def test_the_fingerprint_is_that_of_the_patched_engine(change: Any, moves: bool) -> None:
-    before, after = recipe(), recipe(change)
-    found = fingerprint(after, samples.lock(after)) != fingerprint(before, samples.lock(before))
-    assert found == moves
-
-
-def test_the_fingerprint_of_an_engine_from_a_source_is_that_of_its_patched_tree() -> None:
-    table = tomli.loads(TEXT)
-    of = parse_recipe(tomli_w.dumps(table | {"engine": "kernels"}), file=FILE, name="probe")
-    lock = samples.lock(of)
-    other = lock.source["kernels"].model_copy(update={"patched": "1" * 40})
-    assert fingerprint(of, lock) != fingerprint(of, lock.model_copy(update={"source": {"kernels": other}}))
-    upstream = lock.source["kernels"].model_copy(update={"tree": "1" * 64})
-    assert fingerprint(of, lock) == fingerprint(of, lock.model_copy(update={"source": {"kernels": upstream}}))
 
 
 def test_an_update_of_a_source_makes_its_patches_anew_and_keeps_the_others() -> None:

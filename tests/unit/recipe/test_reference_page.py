@@ -13,7 +13,7 @@ from builder.recipe import Base, Component, DebianBase, Image, Override, Recipe,
 from builder.smoketables import Accept, SmokeEnv
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "recipe.md"
-TABLES_OF_THEIR_OWN = {"base", "source", "component", "patch", "override", "build", "image", "smoke"}
+TABLES_OF_THEIR_OWN = {"base", "source", "component", "patch", "override", "build", "kv-cache", "image", "smoke"}
 TABLES_OF_SMOKE = {"env": SmokeEnv, "accept": Accept}
 KINDS_OF_PATCHES = {"series": Series, "edit": Edit, "overlay": Overlay, "hook": Hook, "probe": Probe}
 

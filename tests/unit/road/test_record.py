@@ -24,7 +24,7 @@ SMOKE = {
 }
 
 
-def record(**changed: Any) -> dict[str, object]:
+def record(**changed: Any) -> dict[str, Any]:
     recipe = samples.recipe()
     lock = samples.lock(recipe)
     layers = owned_layers(
@@ -82,7 +82,10 @@ def test_a_record_names_what_deployments_need_and_no_time_or_place() -> None:
     table = record()
     assert table["reference"] == f"127.0.0.1:5000/x/probe:1-abc@{DIGEST}"
     assert table["size"] == 15
-    assert table["bases"] == {"build": "debian trixie", "runtime": "debian trixie"}
+    assert {stage: base["debian"] for stage, base in table["bases"].items()} == {
+        "build": "trixie", "runtime": "trixie",
+    }  # fmt: skip
+    assert table["tags"] == ["1-abc"]
     assert [layer["owner"] for layer in table["layers"]] == ["base", "base", "packages", "triton", "manifest"]
     keys = set(json.loads(dump(table)))
     assert not keys & {"time", "date", "created", "duration", "host", "path", "log"}
@@ -90,25 +93,25 @@ def test_a_record_names_what_deployments_need_and_no_time_or_place() -> None:
 
 def test_a_record_read_back_is_the_record() -> None:
     text = dump(record())
-    assert parse_pin(text, file="dist/probe/pin.json") == json.loads(text)
+    assert parse_pin(text, file="pins/probe.json") == json.loads(text)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "dist/probe/pin.json: damaged, this is no JSON"),
-        ("[1", "dist/probe/pin.json: damaged, this is no JSON"),
-        ("3", "dist/probe/pin.json: damaged, this is no table"),
-        ("{}", "dist/probe/pin.json: not a record this version can read"),
-        ('{"schema": 2, "reference": "x"}', "dist/probe/pin.json: not a record this version can read"),
-        ('{"schema": 1, "reference": null}', "dist/probe/pin.json: not a record this version can read"),
+        ("", "pins/probe.json: damaged, this is no JSON"),
+        ("[1", "pins/probe.json: damaged, this is no JSON"),
+        ("3", "pins/probe.json: damaged, this is no table"),
+        ("{}", "pins/probe.json: schema: expected 2, the format of this version, got None"),
+        ('{"schema": 1}', "pins/probe.json: schema: expected 2, the format of this version, got 1"),
+        ('{"schema": 2, "reference": null}', "pins/probe.json: not a record this version can read"),
     ],
 )
 def test_a_damaged_record_is_refused(text: str, message: str) -> None:
     with pytest.raises(LockError) as failure:
-        parse_pin(text, file="dist/probe/pin.json")
+        parse_pin(text, file="pins/probe.json")
     assert failure.value.message == message
-    assert failure.value.hint == "rm dist/probe/pin.json"
+    assert failure.value.hint == "rocm-images build probe --publish HOST/NAMESPACE"
 
 
 def test_a_state_read_back_is_what_is_known() -> None:
