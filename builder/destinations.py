@@ -137,25 +137,18 @@ class InRegistry:
         there = self.held(image.digest) if image.digest is not None else None
         if there is not None and self._is_whole(there):
             return there
-        reference = self._name.at(tag=CANDIDATE)
+        failed = 0
         with story.step(f"pushing {image.id[:19]} to {self._name}"):
-            for failed in range(1, self._patience.attempts + 1):
-                last = failed == self._patience.attempts
-                try:
-                    served = self._pushed(image, reference, story)
-                except PublishError as error:
-                    said = "; ".join(error.details) or error.message
-                    if last or any(word in said.lower() for word in _DENIED):
-                        raise
-                    story.note(f"the registry did not take all of it, trying again: {said}")
-                    self._wait(failed)
-                    continue
-                if is_tested(image, served) and self._is_whole(served):
-                    return served
-                if last:
-                    raise _another(self._name, image, served.digest)
-                story.note(f"{reference} is another run's for now; pushing again")
-        raise PublishError(f"{reference}: was not pushed at all")
+            while True:
+                came = self._pushed(image, story)
+                if isinstance(came, Candidate):
+                    return came
+                failed += 1
+                said = "; ".join(came.details) or came.message
+                denied = any(word in said.lower() for word in _DENIED)
+                if denied or failed == self._patience.attempts or not self._answers_after(failed):
+                    raise came
+                story.note(f"pushing again: {said}")
 
     def attach(self, image: Candidate, attachment: Attachment) -> Digest:
         """See `Destination`."""
@@ -186,20 +179,29 @@ class InRegistry:
         """See `Destination`. It is called by its reference in the registry."""
         return images.pull(self._name.at(digest=image.digest), story)
 
-    def _pushed(self, image: BuiltImage, reference: ImageReference, story: Story) -> Candidate:
-        """Push once and return what the registry has of it, by the digest that the engine names."""
-        images.tag(image.id, reference)
+    def _pushed(self, image: BuiltImage, story: Story) -> Candidate | PublishError:
+        """Push once; return what the registry has of it, by the digest that the engine names, or what went wrong.
+
+        The name that the engine pushes under may be another run's at any moment: then other bytes were pushed.
+        """
+        reference = self._name.at(tag=CANDIDATE)
         try:
-            pushed = images.send(reference, story)
-        finally:
-            if images.local_id(str(reference)) == image.id:
-                images.remove(str(reference))
-        served = self.held(pushed) if pushed is not None else None
-        if served is None:
-            raise PublishError(
-                f"{reference}: the registry took the image and does not serve it",
-                details=(f"pushed {pushed or 'a digest that the engine did not tell'}",),
-            )
+            images.tag(image.id, reference)
+            try:
+                pushed = images.push(reference, story)
+            finally:
+                if images.local_id(str(reference)) == image.id:
+                    images.remove(str(reference))
+            served = self.held(pushed) if pushed is not None else None
+            if served is not None and not is_tested(image, served):
+                return _another(self._name, image, served.digest)
+            if served is None or not self._is_whole(served):
+                return PublishError(
+                    f"{reference}: the registry took the image and does not serve all of it",
+                    details=(f"pushed {pushed or 'a digest that the engine did not tell'}",),
+                )
+        except PublishError as error:
+            return error
         return served
 
     def _is_whole(self, image: Candidate) -> bool:
@@ -208,11 +210,16 @@ class InRegistry:
             parts = {str(image.config): None} | dict(image.layers)
             return all(self._registry.has_blob(Digest(blob), size) for blob, size in parts.items())
 
-    def _wait(self, failed: int) -> None:
-        """Pause, and then as long as the registry itself asks for."""
+    def _answers_after(self, failed: int) -> bool:
+        """Pause, as long as the registry itself asks for, and tell whether it answers at all."""
         self._registry.pause(failed)
-        with writing_told(self._name.at(tag=CANDIDATE)):
+        try:
             self._registry.digest_of(CANDIDATE)
+        except Unreachable:
+            return False
+        except Refused as refused:
+            return not refused.login
+        return True
 
 
 class InLayout:

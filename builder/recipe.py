@@ -20,6 +20,7 @@ from builder.grammar import PLACEHOLDERS, Name, Sha256, type_tuple
 from builder.kvcache import KvSetting, KvValue
 from builder.patchtables import Patch, leaving
 from builder.problems import Problem, problems
+from builder.publishtable import Publish
 from builder.smoketables import Smoke
 from builder.tables import Table, exactly_one
 
@@ -283,6 +284,9 @@ class Recipe(Table):
         tuple[Override, ...], type_tuple, Field(description="Exceptions from compatibility rules.")
     ] = ()
     build: Annotated[Build, Field(description="What a machine needs to build it; not in the image.")] = Build()
+    publish: Annotated[Publish, Field(description="What names it where it is published; not in the image.")] = (
+        Publish()
+    )
     kv_cache: Annotated[
         dict[KvSetting, KvValue],
         Field(description="Options of the engine that stored KV pages depend on, as '--page-size' without '--'."),

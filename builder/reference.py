@@ -124,6 +124,15 @@ def parse_reference(text: str) -> ImageReference:
     return ImageReference(host=host, path=path, tag=tag or None, digest=Digest(digest) if at else None)
 
 
+def parse_target(text: str) -> Place:
+    """Parse where an image is published to: `host/path` or `oci:FOLDER`, without tag and digest."""
+    if not text.startswith(LAYOUT):
+        return parse_repository(text)
+    if ":" in text.removeprefix(LAYOUT) or "@" in text:
+        raise ValueError(f"expected 'oci:' and a folder whose name has no ':' and no '@', got {text!r}")
+    return parse_place(text)
+
+
 def parse_repository(text: str) -> ImageReference:
     """Parse `host/path`, the place images are published to: no tag, no digest."""
     reference = parse_reference(text)

@@ -12,7 +12,7 @@ from builder.cli.console import Console, in_ci
 
 if TYPE_CHECKING:
     from builder.lockfile import Lock
-    from builder.reference import ImageReference
+    from builder.reference import Place
     from builder.trial import Terms
     from builder.workspace import Workspace
 
@@ -23,7 +23,11 @@ MirrorsFile = Annotated[
     Path | None, typer.Option("--mirrors", help="A mirrors.toml; default: the one here, else the user's.")
 ]
 Publish = Annotated[
-    str | None, typer.Option(metavar="HOST/NAMESPACE", help="Registry and namespace to publish to, once tested.")
+    str | None,
+    typer.Option(
+        metavar="HOST/NAMESPACE|oci:FOLDER",
+        help="Where to publish once tested: registry and namespace, or a folder for image layouts.",
+    ),
 ]
 
 Require = Annotated[
@@ -129,8 +133,14 @@ def build(
     mirrors: MirrorsFile = None,
     require: Require = None,
     model: Model = None,
+    builder: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A builder of buildx, whatever its driver; default: the engine's own."),
+    ] = None,
 ) -> None:
     """Build an image, smoke-test it, publish it; the last line of standard output is what to pin.
+
+    In GitHub's CI, what `pin show --format github` writes are the outputs of the step.
 
     Example: rocm-images build sglang-debian --publish 127.0.0.1:5000/rocm-images
     """
@@ -141,9 +151,24 @@ def build(
     outcome = run(
         image, workspace=workspace, target=target_of(publish, image), story=console, cache=cache,
         mirrors=load_mirrors(workspace.root, mirrors), move_tag=move_tag, strict=in_ci(),
-        terms=terms_of(require, model),
+        terms=terms_of(require, model), builder=builder,
     )  # fmt: skip
+    if outcome.reference is not None:
+        _hand_on(workspace, image)
     console.result(outcome.reference or outcome.image)
+
+
+def _hand_on(workspace: Workspace, image: str) -> None:
+    """Let later steps of GitHub's CI know what to pin, and the job's summary show it."""
+    from builder.cli.actions import add_summary, set_outputs
+    from builder.deploy.gate import shown
+    from builder.record import parse_pin
+
+    path = workspace.pin(image)
+    table = parse_pin(path.read_text(encoding="utf-8"), file=workspace.shown(path))
+    lines = shown(table, "github", file=workspace.shown(path)).splitlines()
+    set_outputs(dict(line.split("=", 1) for line in lines))
+    add_summary(f"{image}: `{table['reference']}`")
 
 
 def smoke_test(
@@ -238,18 +263,18 @@ def chosen_images(workspace: Workspace, images: list[str] | None) -> tuple[str, 
     return tuple(name for word in images or () for name in word.split()) or names(workspace)
 
 
-def target_of(publish: str | None, image: str) -> ImageReference | None:
+def target_of(publish: str | None, image: str) -> Place | None:
     """Return where an image is published to, None without `--publish` or with an empty one."""
     from builder.errors import RecipeError
-    from builder.reference import parse_repository
+    from builder.reference import parse_target
 
     if not publish:
         return None
     try:
-        return parse_repository(f"{publish.rstrip('/')}/{image}")
+        return parse_target(f"{publish.rstrip('/')}/{image}")
     except ValueError as error:
         raise RecipeError(
-            f"--publish: {error}", hint="for example --publish 127.0.0.1:5000/rocm-images"
+            f"--publish: {error}", hint="for example --publish 127.0.0.1:5000/rocm-images, or --publish oci:out"
         ) from error
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gc
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from builder.cli.actions import add_summary, set_outputs
 from builder.cli.console import Console
-from builder.cli.image_commands import Images, Json, Publish, chosen_images, target_of, workspace_of
+from builder.cli.image_commands import Images, Json, MirrorsFile, Publish, chosen_images, target_of, workspace_of
+
+if TYPE_CHECKING:
+    from builder.mirrors import Mirrors
 
 
 def register(app: typer.Typer) -> None:
@@ -23,6 +26,7 @@ def plan(
     images: Images = None,
     publish: Publish = None,
     as_json: Json = False,
+    mirrors: MirrorsFile = None,
     as_matrix: Annotated[
         bool, typer.Option("--matrix", help="Write the job matrix of the images that need work, as JSON.")
     ] = False,
@@ -31,8 +35,7 @@ def plan(
 
     Images that these are built on are among them. Without --publish, only recipes, locks and the records of this
     machine are read, and no engine is asked. With --matrix, the outputs of a step of GitHub's CI are `matrix`, the
-    images that are built on no other of it, and `matrix-above`, the rest, each empty where there are none; and
-    `publish`, as it was given.
+    images that are built on no other of it, and `matrix-above`, the rest, each empty where there are none.
 
     Example: rocm-images plan --publish 127.0.0.1:5000/rocm-images --matrix
     """
@@ -54,18 +57,21 @@ def plan(
             waiting.extend(prepared[name].recipe.bases)
     placed = order({name: tuple(each.recipe.bases) for name, each in prepared.items()})
     plans: dict[str, Plan] = {}
+    asked: Mirrors | None = None
     for name, each in prepared.items():
         target = target_of(publish, name)
         if target is None:
             plans[name] = plan_offline(workspace, each)
         else:
             from builder.build import plan_image
+            from builder.mirrors import load_mirrors
 
-            plans[name] = plan_image(workspace, each, target)
+            asked = asked or load_mirrors(workspace.root, mirrors)
+            plans[name] = plan_image(workspace, each, target, mirrors=asked)
     if as_matrix:
         jobs = matrix(placed, plans)
         parts = {f"matrix{end}": json.dumps(part) if part else "" for end, part in in_levels(jobs).items()}
-        set_outputs({"publish": publish or ""} | parts)
+        set_outputs(parts)
         add_summary(told(placed, plans))
         console.result(json.dumps(jobs))
     elif as_json:

@@ -9,15 +9,15 @@ from typing import Any
 
 from builder.deploy.names import Target
 from builder.errors import LockError, RecipeError, SmokeError
-from builder.reference import Digest, ImageReference, parse_reference, parse_repository
+from builder.reference import Digest, ImageReference, Place, parse_place, parse_repository
 
 FORMATS = ("reference", "json", "github", "env", "digest")
 
 
-def reference_of(table: Mapping[str, Any], *, file: str) -> ImageReference:
+def reference_of(table: Mapping[str, Any], *, file: str) -> Place:
     """Return what a record pins. Raises `LockError` where its parts do not agree."""
     try:
-        reference = parse_reference(str(table.get("reference")))
+        reference = parse_place(str(table.get("reference")))
     except ValueError as error:
         raise LockError(f"{file}: reference: {error}") from error
     if reference.tag is None or reference.digest is None or table.get("digest") != str(reference.digest):
@@ -31,7 +31,15 @@ def reference_of(table: Mapping[str, Any], *, file: str) -> ImageReference:
 def target_of(table: Mapping[str, Any], *, file: str, mirror: str | None = None, keep_tag: bool = False) -> Target:
     """Return what a record has deployments name, below another name where `mirror` gives one."""
     reference = reference_of(table, file=file)
-    name = reference.at() if mirror is None else _mirror(mirror)
+    if mirror is not None:
+        name = _mirror(mirror)
+    elif isinstance(reference, ImageReference):
+        name = reference.at()
+    else:
+        raise LockError(
+            f"{file}: reference: nothing can pull from an image layout, {reference.name}",
+            hint="say where it was copied to: --as HOST/PATH; or publish it: --publish HOST/NAMESPACE",
+        )
     return Target(name=name, tag=reference.tag or "", digest=Digest(str(reference.digest)), keep_tag=keep_tag)
 
 

@@ -1,4 +1,4 @@
-"""Images in the engine's store and in registries: what is there under which digest, tag, push, pull.
+"""Images in the engine's store, and their way out of it and into it: tag, push, pull, save, load.
 
 Credentials are the docker configuration's and its helpers'; they pass through the engine's library alone.
 """
@@ -8,15 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import docker.errors
 import requests
-from python_on_whales import DockerClient as Buildx
-from python_on_whales.exceptions import DockerException
 
-from builder import process
 from builder.engine.client import connect
 from builder.errors import EngineError, PublishError
 from builder.reference import Digest, ImageReference
@@ -25,54 +21,6 @@ from builder.story import Story
 # What both stores say at the end: candidate: digest: sha256:… size: 476
 _PUSHED = re.compile(r"\S+: digest: (sha256:[0-9a-f]{64}) size: [0-9]+")
 _SAVE_SECONDS = 600  # until the first piece comes, and between any two
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Layer:
-    """A layer of a published image: its blob's digest and size in bytes."""
-
-    digest: str
-    size: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Manifest:
-    """What a registry serves for an image: the digest of its configuration, and its layers, bottom first."""
-
-    config: str
-    layers: tuple[Layer, ...]
-
-
-def published_digest(reference: ImageReference) -> Digest | None:
-    """Return the digest a registry serves under a tag, or None when it has no such tag.
-
-    Raises `EngineError` when the registry does not answer or refuses.
-    """
-    client = connect()
-    try:
-        found = client.images.get_registry_data(str(reference))
-        return Digest(found.id)
-    except docker.errors.NotFound:
-        return None
-    except docker.errors.APIError as error:
-        # The engine passes on the registry's words; a repository that does not exist yet is such a case.
-        if any(word in str(error.explanation) for word in ("manifest unknown", "name unknown", "not found")):
-            return None
-        raise registry_unusable(reference, str(error.explanation)) from error
-    except requests.RequestException as error:
-        raise _engine_gone(error) from error
-    finally:
-        client.close()
-
-
-def manifest(reference: ImageReference) -> Manifest:
-    """Return the manifest of an image in a registry, without pulling the image."""
-    with _registry(reference), process.leash():
-        served = Buildx().buildx.imagetools.inspect(str(reference))
-    if served.config is None or served.layers is None:
-        raise PublishError(f"{reference}: expected the manifest of one image, the registry serves an index")
-    layers = tuple(Layer(digest=str(layer.digest), size=int(layer.size or 0)) for layer in served.layers)
-    return Manifest(config=str(served.config.digest), layers=layers)
 
 
 def local_id(name: str) -> str | None:
@@ -172,7 +120,7 @@ def tag(image: str, reference: ImageReference) -> None:
         client.close()
 
 
-def send(reference: ImageReference, story: Story) -> Digest | None:
+def push(reference: ImageReference, story: Story) -> Digest | None:
     """Push the local image of this name; return the digest it says it has there.
 
     The registry gets the layers first and the tag last, so that a push that is cut off leaves no tag. However
@@ -206,47 +154,6 @@ def send(reference: ImageReference, story: Story) -> Digest | None:
             answer.close()
         client.close()
     return digest
-
-
-def push(image: str, reference: ImageReference, story: Story) -> None:
-    """Push a local image under a tag.
-
-    The registry gets the layers first and the tag last, so that a push that is cut off leaves no tag. However
-    this ends, the engine does not go on with it.
-    """
-    client = connect()
-    answers: list[requests.Response] = []
-    client.api.hooks["response"].append(lambda answer, **_: answers.append(answer))
-    try:
-        client.images.get(image).tag(reference.name, tag=reference.tag)
-        for event in client.images.push(reference.name, tag=reference.tag, stream=True, decode=True):
-            if "error" in event:
-                raise PublishError(
-                    f"{reference}: the registry did not take the image", details=(str(event["error"]).strip(),),
-                    hint="nothing was tagged; try again when the registry is well",
-                )  # fmt: skip
-            status = str(event.get("status", ""))
-            if status in ("Pushed", "Layer already exists"):
-                story.note(f"layer {event.get('id', '')}: {status.lower()}")
-    except docker.errors.APIError as error:
-        raise PublishError(
-            f"{reference}: the registry did not take the image", details=(str(error.explanation),)
-        ) from error
-    except (docker.errors.DockerException, requests.RequestException) as error:
-        raise _engine_gone(error) from error
-    finally:
-        # The engine pushes for as long as somebody listens to it; closing the client leaves its answer open.
-        for answer in answers:
-            answer.close()
-        client.close()
-
-
-@contextmanager
-def _registry(reference: ImageReference) -> Iterator[None]:
-    try:
-        yield
-    except DockerException as error:
-        raise registry_unusable(reference, str(error.stderr or error)) from error
 
 
 def registry_unusable(reference: ImageReference, words: str) -> EngineError:
