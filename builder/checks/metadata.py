@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from packaging.metadata import parse_email
@@ -14,6 +15,7 @@ from packaging.utils import canonicalize_name
 from builder.checks.trees import locked_tree
 from builder.lockfile import Lock
 from builder.recipe import Recipe
+from builder.sources.store import Store
 from builder.workspace import Workspace, write_atomic
 
 
@@ -28,16 +30,27 @@ def asks(workspace: Workspace, recipe: Recipe, lock: Lock, names: tuple[str, ...
         tree = locked_tree(workspace, recipe, lock, name)
         if tree is None or tree.component.wheel is None:
             continue
-        known = workspace.state / "metadata" / f"{tree.identity}.json"
-        lines = _kept(known)
-        if lines is None:
-            path = tree.place(None)
-            if path is None:
-                continue
-            lines = _requirements(path)
-            write_atomic(known, json.dumps(lines))
-        found[name] = _versions(lines, recipe.python)
+        lines = _lines(workspace, tree.identity, partial(tree.place, None))
+        if lines is not None:
+            found[name] = _versions(lines, recipe.python)
     return found
+
+
+def requirements_of(workspace: Workspace, sha256: str) -> list[str] | None:
+    """Return the requirement lines of a wheel, None where that file is not on this machine."""
+    return _lines(workspace, sha256, lambda: Store(workspace.store).get(sha256))
+
+
+def _lines(workspace: Workspace, identity: str, place: Callable[[], Path | None]) -> list[str] | None:
+    known = workspace.state / "metadata" / f"{identity}.json"
+    lines = _kept(known)
+    if lines is None:
+        path = place()
+        if path is None:
+            return None
+        lines = _requirements(path)
+        write_atomic(known, json.dumps(lines))
+    return lines
 
 
 def _requirements(path: Path) -> list[str]:

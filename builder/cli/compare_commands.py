@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from builder.cli.console import Console
-from builder.cli.image_commands import Json, MirrorsFile, workspace_if_any
+from builder.cli.image_commands import Json, MirrorsFile, workspace_if_any, workspace_of
 
 _WHAT = (
     "An image of this project (its record; its lock where it has none), the file of a record, a recipe.lock, "
@@ -20,6 +20,7 @@ _WHAT = (
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
     app.command()(diff)
+    app.command()(isolate)
 
 
 def diff(
@@ -56,3 +57,49 @@ def diff(
         console.result(json.dumps(difference.plain(), indent=2, ensure_ascii=False))
     else:
         console.result(compare.markdown(difference) if markdown else compare.text(difference))
+
+
+def isolate(
+    context: typer.Context,
+    old: Annotated[
+        str,
+        typer.Argument(
+            metavar="A",
+            show_default=False,
+            help="An image of this project, REV:IMAGE, a recipe.lock, or a record.",
+        ),
+    ],
+    new: Annotated[str, typer.Argument(metavar="B", show_default=False, help="The same image as it became.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where to write; default: dist/isolate/IMAGE.")
+    ] = None,
+    as_json: Json = False,
+    mirrors: MirrorsFile = None,
+) -> None:
+    """Plan the builds that change one component at a time from A to B, to tell which change made the difference.
+
+    Every build is a folder of its own with recipe and lock. What does not change alone, because one asks for a
+    version of the other, is one step that says so. The last step has the content key of B. Nothing is built.
+
+    Exit code 2 for two different images, and where nothing differs.
+
+    Example: rocm-images isolate HEAD~1:sglang-debian sglang-debian
+    """
+    from builder.inspection.isolating import isolate as run
+    from builder.mirrors import load_mirrors
+
+    console, workspace = Console(), workspace_of(context)
+    found = run(
+        old, new, workspace=workspace, out=out.absolute() if out is not None else None, story=console,
+        mirrors=load_mirrors(workspace.root, mirrors),
+    )  # fmt: skip
+    if as_json:
+        console.result(json.dumps(found.plain(), indent=2, ensure_ascii=False))
+        return
+    for number, build in enumerate(found.builds):
+        console.result(f"{number}  {build.what}  (content key {build.content_key[:12]})")
+        for reason in build.because:
+            console.result(f"   together, because {reason}")
+        console.result("   the same bytes as before" if build.same else f"   {build.command}")
+    if found.unknown:
+        console.warn(f"not known here, and not held against a step: what {', '.join(found.unknown)} require")

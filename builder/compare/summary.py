@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from builder.compare.foreign import Told
-from builder.compare.sides import Part, PatchPart, Side
+from builder.compare.sides import Part, PatchPart, Side, short
 from builder.compare.words import printable, rounded, size
 
 _UNKNOWN = "unknown"
@@ -209,7 +209,7 @@ def _distributions(told: Told) -> Iterator[str]:
     yield from _table(rows, right=("installed",))
     if (more := len(listed) - _MOST) > 0:
         yield f"and {more} more distributions; --json has all"
-    yield _field("packages", f"{len(told.packages)} Debian packages" if told.packages else _UNKNOWN)
+    yield _field("packages", f"of Debian: {len(told.packages)}" if told.packages else _UNKNOWN)
 
 
 def _origin(part: Part) -> str:
@@ -219,7 +219,7 @@ def _origin(part: Part) -> str:
             return facts.get("wheel", "a wheel")
         case "source":
             told = facts.get("commit") or facts.get("file") or facts.get("tree")
-            return f"source {facts.get('source', '')} {(told or '')[:60]}".strip()
+            return f"source {facts.get('source', '')} {short(told or '')}".strip()
         case "apt":
             return f"package {facts.get('apt', '')} {facts.get('package-version', '')}".strip()
         case "base":

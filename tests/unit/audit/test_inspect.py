@@ -134,7 +134,6 @@ def test_a_folder_holds_links_sockets_and_holes(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "kind", "message"),
     [
-        (["tree"], RecipeError, "inspect: say what to look at"),
         (["./none", "--gfx"], RecipeError, "./none: no such file or folder"),
         (["tree", "--gfx", "--want", "gfx12,gfx942"], RecipeError, "--want: expected a target such as 'gfx1201'"),
         (["none", "--gfx"], EngineError, "no container engine answers"),
