@@ -73,17 +73,23 @@ def in_order(names: Sequence[str], order: str) -> tuple[str, ...]:
 
 def require_unchanged(workspace: Workspace, recipe: Recipe, lock: Lock) -> None:
     """Raise `LockError` when a patch file of the project is another one than the lock was made with."""
-    held = {patch.name: patch.file for patch in lock.patch}
-    changed: list[str] = []
-    for patch in recipe.patch:
-        if asked_of(recipe, patch) is None or (patch.series is not None and patch.series.source is not None):
-            continue
-        changed += _differences(patch.name, own_files(workspace, recipe, patch), held.get(patch.name, ()))
+    changed = [line for lines in changed_files(workspace, recipe, lock).values() for line in lines]
     if changed:
         raise LockError(
             f"{workspace.shown(workspace.lock(recipe.name))}: patch files changed since the lock was made",
             details=tuple(changed), hint=f"rocm-images lock {recipe.name}",
         )  # fmt: skip
+
+
+def changed_files(workspace: Workspace, recipe: Recipe, lock: Lock) -> dict[str, list[str]]:
+    """Return, in words, by patch, which files of the project are others than the lock was made with."""
+    held = {patch.name: patch.file for patch in lock.patch}
+    found = {
+        patch.name: _differences(patch.name, own_files(workspace, recipe, patch), held.get(patch.name, ()))
+        for patch in recipe.patch
+        if asked_of(recipe, patch) is not None and (patch.series is None or patch.series.source is None)
+    }
+    return {name: lines for name, lines in found.items() if lines}
 
 
 def require_locked(recipe: Recipe, patch: Patch, files: Sequence[File], locked: Sequence[LockedPatchFile]) -> None:

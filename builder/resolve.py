@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -37,12 +37,12 @@ def make_lock(
     mirrors: Mirrors,
     story: Story,
     old: Lock | None = None,
-    update: str | None = None,
+    update: str | Collection[str] | None = None,
     strict: bool = False,
 ) -> Lock:
     """Resolve everything a recipe leaves open, apply its patches, and write nothing.
 
-    With `update`, the name of a component or source or 'debian', only that is resolved anew, and everything else
+    With `update`, names of components and sources or 'debian', only those are resolved anew, and everything else
     stays as `old` has it. Raises `LockError` for a pin that does not hold, `RecipeError` for one that cannot,
     `PatchError` for patches that do not apply, and with `strict` for those that are redundant.
     """

@@ -7,7 +7,7 @@ else has changed in the recipe stays as the lock has it, and the lock says so un
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from builder import lockfile
@@ -44,7 +44,35 @@ class Scope:
         return None if self.old is None or name in self.sources else self.old.source.get(name)
 
 
-def scope_of(recipe: Recipe, old: Lock | None, update: str | None) -> Scope:
+def outdated(recipe: Recipe, lock: Lock) -> frozenset[str] | None:
+    """Return what has to be resolved anew for a lock to fit its recipe, as `--update` names it; None: everything.
+
+    The lock may be unfit for other reasons than what the recipe asks for; of those nothing is said.
+    """
+    new = asked(recipe)
+    by_name = {component.name: component for component in recipe.component}
+    patches = {patch.name: patch for patch in recipe.patch}
+    found: set[str] = set()
+    for key in {key for key in new.keys() | lock.asked.keys() if new.get(key) != lock.asked.get(key)}:
+        kind, _, name = key.partition(".")
+        if kind == "base":
+            found.add(DEBIAN)
+        elif kind == "source" and name in recipe.source:
+            found.add(name)
+        elif kind == "component" and name in by_name:
+            found.add(DEBIAN if by_name[name].apt is not None else name)
+        elif kind == "patch" and name in patches:
+            found.add(patched_source(recipe, patches[name]) or patches[name].target)
+        else:
+            return None
+    try:
+        enough = not found or scope_of(recipe, lock, found).asked == new
+    except (LockError, RecipeError):
+        return None
+    return frozenset(found) if enough else None
+
+
+def scope_of(recipe: Recipe, old: Lock | None, update: str | Collection[str] | None) -> Scope:
     """Return what `--update` names, everything for None. Raises when it names nothing, or too little."""
     by_name = {component.name: component for component in recipe.component}
     if update is None:
@@ -52,32 +80,38 @@ def scope_of(recipe: Recipe, old: Lock | None, update: str | None) -> Scope:
             old=None, debian=True, components=frozenset(by_name), sources=frozenset(recipe.source),
             patches=frozenset(patch.name for patch in recipe.patch), asked=asked(recipe),
         )  # fmt: skip
+    names = {update} if isinstance(update, str) else set(update)
     known = {*by_name, *recipe.source, DEBIAN}
-    if update not in known:
-        raise RecipeError(
-            f"--update: no component or source is called {update!r}", hint=f"known: {', '.join(sorted(known))}"
-        )
     remedy = f"rocm-images lock {recipe.name}"
-    if old is None:
-        raise LockError(f"images/{recipe.name}/recipe.lock: there is no lock to update", hint=remedy)
-    component = by_name.get(update)
-    if component is not None and component.apt is not None and update not in recipe.source:
-        raise RecipeError(f"--update: {update} comes with the Debian packages", hint=f"{remedy} --update {DEBIAN}")
-    sources = {name for name in (update, component.source if component else None) if name in recipe.source}
+    for name in sorted(names):
+        if name not in known:
+            raise RecipeError(
+                f"--update: no component or source is called {name!r}", hint=f"known: {', '.join(sorted(known))}"
+            )
+        if old is None:
+            raise LockError(f"images/{recipe.name}/recipe.lock: there is no lock to update", hint=remedy)
+        component = by_name.get(name)
+        if component is not None and component.apt is not None and name not in recipe.source:
+            raise RecipeError(
+                f"--update: {name} comes with the Debian packages", hint=f"{remedy} --update {DEBIAN}"
+            )
+    if old is None or not names:
+        raise LockError(f"images/{recipe.name}/recipe.lock: there is nothing to update", hint=remedy)
+    sources = {name for name in recipe.source if name in names}
+    sources |= {c.source for c in recipe.component if c.name in names and c.source is not None}
     sources |= _patched_from(recipe, sources)
-    patches = {p.name for p in recipe.patch if p.target == update or patched_source(recipe, p) in sources}
-    components = {c.name for c in recipe.component if c.source in sources} | ({update} & by_name.keys())
+    patches = {p.name for p in recipe.patch if p.target in names or patched_source(recipe, p) in sources}
+    components = {c.name for c in recipe.component if c.source in sources} | (names & by_name.keys())
     python = frozenset(name for name in components if _asks_python(by_name[name]))
-    if update == DEBIAN:
-        keys = {key for key in {*asked(recipe), *old.asked} if key.startswith("base.")}
+    keys = {f"source.{name}" for name in sources} | {f"component.{name}" for name in components}
+    keys |= {f"patch.{name}" for name in patches} | _patches_that_were(old, sources, names - {DEBIAN})
+    if DEBIAN in names:
+        keys |= {key for key in {*asked(recipe), *old.asked} if key.startswith("base.")}
         keys |= {f"component.{c.name}" for c in recipe.component if c.apt is not None}
-    else:
-        keys = {f"source.{name}" for name in sources} | {f"component.{name}" for name in components}
-        keys |= {f"patch.{name}" for name in patches} | _patches_that_were(old, sources, update)
     if python:
-        _require_same_python(recipe, old, update, keys)
+        _require_same_python(recipe, old, " and ".join(sorted(names)), keys)
     return Scope(
-        old=old, debian=update == DEBIAN, sources=frozenset(sources), components=python,
+        old=old, debian=DEBIAN in names, sources=frozenset(sources), components=python,
         patches=frozenset(patches), asked=_asked(recipe, old, keys),
     )  # fmt: skip
 
@@ -90,11 +124,11 @@ def _patched_from(recipe: Recipe, sources: set[str]) -> set[str]:
     return {name for name in found if name is not None}
 
 
-def _patches_that_were(old: Lock, sources: set[str], target: str) -> set[str]:
-    """Return the keys of the patches that a lock was made with for some sources, or for a component."""
+def _patches_that_were(old: Lock, sources: set[str], targets: set[str]) -> set[str]:
+    """Return the keys of the patches that a lock was made with for some sources, or for some components."""
     tables = {key: json.loads(value) for key, value in old.asked.items() if key.startswith("patch.")}
     return {
-        key for key, table in tables.items() if table.get("source") in sources or table.get("target") == target
+        key for key, table in tables.items() if table.get("source") in sources or table.get("target") in targets
     }
 
 

@@ -10,7 +10,7 @@ import tomli
 from builder.errors import LockError, RecipeError
 from builder.lockfile import asked, differences
 from builder.recipe import Recipe
-from builder.scope import scope_of
+from builder.scope import outdated, scope_of
 
 from ..recipe import samples
 
@@ -99,3 +99,35 @@ def test_there_is_nothing_to_update_without_a_lock() -> None:
     with pytest.raises(LockError) as failure:
         scope_of(samples.recipe(), None, "triton")
     assert failure.value.message == "images/probe/recipe.lock: there is no lock to update"
+
+
+def test_an_update_of_several_names_resolves_each_of_them_and_keeps_the_rest() -> None:
+    recipe = changed(triton={"version": "3.7.0"}, sglang={"version": "0.5.17"}, torch={"version": "2.7.0"})
+    scope = scope_of(recipe, LOCK, ("triton", "sglang", "debian"))
+    assert (scope.components, scope.debian, scope.sources) == ({"triton", "sglang"}, True, frozenset())
+    assert scope.asked == asked(recipe)
+    with pytest.raises(LockError, match=r"not only sglang changed since it was made: component\.triton"):
+        scope_of(recipe, LOCK, ("sglang",))
+    with pytest.raises(RecipeError, match="no component or source is called 'trition'"):
+        scope_of(recipe, LOCK, ("sglang", "trition"))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "names"),
+    [
+        (samples.recipe(), frozenset()),
+        (changed(triton={"version": "3.7.0"}), {"triton"}),
+        (changed(triton={"version": "3.7.0"}, sglang={"version": "0.5.17"}), {"triton", "sglang"}),
+        (changed(torch={"version": "2.7.0"}), {"debian"}),
+        (changed(kernels={"version": "1.1"}), {"kernels"}),
+        (samples.recipe(source={"kernels": {"path": "others"}}), {"kernels"}),
+        (samples.recipe(samples.FULL.replace('"ninja-build", ', "")), {"debian"}),
+        (changed(ninja={"wheel": "ninja", "version": "1.13.0"}), {"ninja"}),
+        (samples.recipe(forbid=["nvidia-*", "numpy"]), None),  # what is not about one name
+        (changed(triton=None), None),  # what is gone is in no update
+    ],
+)
+def test_what_a_recipe_changed_is_as_little_as_makes_its_lock_fit(
+    recipe: Recipe, names: frozenset[str] | None
+) -> None:
+    assert outdated(recipe, LOCK) == names
