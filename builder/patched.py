@@ -69,7 +69,10 @@ def apply_patches(
         own = _changes(patch, files[patch.name])
         steps += own
         owners += [patch.name] * len(own)
-    done = patched_tree(tree, steps, into, epoch=epoch, where=f"{where}: source.{name}")
+    try:
+        done = patched_tree(tree, steps, into, epoch=epoch, where=f"{where}: source.{name}")
+    except PatchError as error:
+        raise _with_pins(error, recipe, name) from error
     verdicts: dict[str, tuple[Verdict, ...]] = dict.fromkeys(files, ())
     for owner, verdict in zip(owners, done.judged.verdicts, strict=True):
         verdicts[owner] += (verdict,)
@@ -108,6 +111,22 @@ def fetch_patched(
     if done.tree != entry.patched:
         raise _another_tree(recipe, name, entry.patched, done.tree)
     return PinnedTree(path=done.path, locked=entry)
+
+
+def _with_pins(error: PatchError, recipe: Recipe, name: str) -> PatchError:
+    """Return an error that names both pins, where a series comes from another source than the one it is for."""
+    series = {
+        p.series.source: p.series.made_for for p in source_patches(recipe, name) if p.series and p.series.source
+    }
+    if not series:
+        return error
+    pins = pins_of(recipe, {})
+    said = [f"the series of {other} {pins[other]}, made for {made}" for other, made in sorted(series.items())]
+    return PatchError(
+        f"{error.message}: {name} is at {pins[name] or recipe.source[name].path}, {' and '.join(said)}",
+        details=error.details,
+        hint=f"rocm-images patches {recipe.name}; a series and what it is for are pinned together",
+    )
 
 
 def with_built(recipe: Recipe, trees: Mapping[str, PinnedTree]) -> dict[str, PinnedTree]:
