@@ -60,6 +60,7 @@ def _difference(old: object, new: object) -> str:
         told = (f"{part} {_difference(old.get(part, 'none'), new.get(part, 'none'))}" for part in parts)
         return ", ".join(told)
     words = [value if isinstance(value, str) else json.dumps(value) for value in (old, new)]
-    if any(len(word) > _LONGEST_TOLD or _HASH.fullmatch(word) for word in words):
+    tables = [isinstance(value, list) and any(isinstance(each, dict) for each in value) for value in (old, new)]
+    if any(tables) or any(len(word) > _LONGEST_TOLD or _HASH.fullmatch(word) for word in words):
         return "changed"
     return " -> ".join(words)

@@ -14,9 +14,13 @@ from builder.errors import RecipeError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workspace:
-    """The folders of one recipe repository. `root` holds `images/`."""
+    """The folders of one recipe repository. `root` holds `images/`.
+
+    `kept_in` is where its state is, for a copy of a repository that shares the state of another.
+    """
 
     root: Path
+    kept_in: Path | None = None
 
     @property
     def images(self) -> Path:
@@ -26,7 +30,7 @@ class Workspace:
     @property
     def state(self) -> Path:
         """Caches, the embedded registry, logs of services: never committed, safe to delete."""
-        return self.root / ".rocm-images"
+        return self.kept_in or self.root / ".rocm-images"
 
     @property
     def store(self) -> Path:

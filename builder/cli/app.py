@@ -16,6 +16,7 @@ import typer
 
 from builder import __version__
 from builder.cli import (
+    bump_command,
     check_command,
     ci_commands,
     host_commands,
@@ -42,6 +43,7 @@ check_command.register(app)
 inspect_command.register(app)
 plan_command.register(app)
 patches_command.register(app)
+bump_command.register(app)
 pin_command.register(app)
 verify_command.register(app)
 host_commands.register(app)

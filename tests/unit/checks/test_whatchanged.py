@@ -38,3 +38,8 @@ def test_more_inputs_than_fit_on_a_screen_are_counted() -> None:
     told = in_short([f"image.key{number} is new" for number in range(20)])
     assert len(told) == 9
     assert told[-1] == "and 12 more inputs"
+
+
+def test_a_list_of_tables_is_said_to_have_changed_and_not_shown() -> None:
+    old, new = (json.dumps({"files": [{"file": "a", "state": s}], "state": s}) for s in ("applies", "redundant"))
+    assert changes({"patch.a": new}, {"patch.a": old}) == ("patch.a: files changed, state applies -> redundant",)

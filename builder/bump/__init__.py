@@ -1,0 +1,1 @@
+"""What a change of pins does to images: judged, told, and nothing built."""
