@@ -19,6 +19,7 @@ from builder.cli import (
     bump_command,
     check_command,
     ci_commands,
+    compare_commands,
     host_commands,
     image_commands,
     inspect_command,
@@ -41,6 +42,7 @@ app = typer.Typer(
 image_commands.register(app)
 check_command.register(app)
 inspect_command.register(app)
+compare_commands.register(app)
 plan_command.register(app)
 patches_command.register(app)
 bump_command.register(app)
