@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
-from typing import assert_never
 
-from builder import context, oci, plan, record, render
-from builder.context import BootstrappedBase
+from builder import context, plan, record, render
 from builder.destinations import Destination, opened
 from builder.engine import builders, images
-from builder.engine.build import BuiltImage, build_image
-from builder.engine.builders import Builder
+from builder.engine.build import BuiltImage
 from builder.engine.client import info, require_usable
-from builder.errors import LockError, PatchError, PublishError, SmokeError
+from builder.errors import LockError, PublishError, SmokeError
 from builder.host.disk import require_room
-from builder.machine import job_memory
+from builder.making import Caches, Making, cache_place, laid_out
 from builder.mirrors import Mirrors
-from builder.patchproof import about, ledger_in, tell_redundant
+from builder.patchproof import ledger_in, tell_redundant
 from builder.plan import Action, Plan
-from builder.project import LOCAL, Prepared, known, prepare, recorded, went_in
+from builder.project import Prepared, known, prepare, recorded, went_in
 from builder.publish import offer, point_moving, release, tag_is_taken
 from builder.reference import Digest, LayoutReference, Place, parse_place
-from builder.registries.layouts import Layout
 from builder.story import Story
+from builder.supply.accompany import accompany, bills_of, is_accompanied, require_signable
+from builder.supply.signing import Signer
 from builder.trial import Terms, smoke
 from builder.workspace import Workspace, write_atomic
 
@@ -71,16 +67,21 @@ def build(
     strict: bool = False,
     terms: Terms | None = None,
     builder: str | None = None,
+    signer: Signer | None = None,
+    caches: Caches = Caches(),  # noqa: B008 -- a frozen value
+    announce: Callable[[Outcome], None] = lambda _: None,
 ) -> Outcome:
     """Bring an image to a tested digest, published at `target`, a repository or a layout, where one is given.
 
     What is there already, under an equal content key and with equal tests passed, is not made again. `cache`
     False rebuilds every step. Nothing is published, and no pin is written, unless every smoke test passed on the
     given `terms`; with `strict` neither while a patch is redundant that nobody acknowledged. `builder` is one of
-    buildx', the engine's own by default.
+    buildx', the engine's own by default; `signer` signs what is published. The outcome is told to
+    `announce` as soon as there is one, and only then is the cache of the steps put where `caches` says.
     """
     terms = terms or Terms()
     terms.card(name)  # what cannot be tested as it has to be is not built at all
+    require_signable(signer, target)
     with context.sole_run(workspace, name), _opened(target, mirrors) as destination:
         prepared = prepare(workspace, name)
         engine = info()
@@ -94,11 +95,17 @@ def build(
         if planned.action is Action.SKIP and held is not None and cache:
             reference = _reference(destination, prepared, Digest(held.digest))
             if _is_recorded(workspace, prepared, held.digest, terms.tiers, reference=reference):
-                if destination is not None:
+                if destination is not None and reference is not None:
+                    _keep(
+                        prepared, destination, Digest(held.digest), reference=reference, workspace=workspace,
+                        signer=signer, mirrors=mirrors, story=story, containerd_store=engine.containerd_store,
+                    )  # fmt: skip
                     point_moving(Digest(held.digest), destination, moving, story)
-                return Outcome(plan=planned, image=held.digest, reference=reference)
+                outcome = Outcome(plan=planned, image=held.digest, reference=reference)
+                announce(outcome)
+                return outcome
         state.unlink(missing_ok=True)
-        image = None
+        image, made_by = None, None
         if planned.action is not Action.BUILD and cache:
             image = _fetch(
                 prepared, destination, story, containerd_store=engine.containerd_store, move_tag=move_tag
@@ -107,20 +114,24 @@ def build(
             require_room(name, prepared.recipe.build.disk, engine, story)
             below = {
                 base: _bring(
-                    base, each, target, workspace=workspace, mirrors=mirrors, story=story, builder=builder
+                    base,
+                    each,
+                    target,
+                    workspace=workspace,
+                    mirrors=mirrors,
+                    story=story,
+                    builder=builder,
+                    signer=signer,
+                    caches=Caches(source=caches.source),
                 )
                 for base, each in prepared.below.items()
             }
-            image = _build(
-                prepared,
-                below=below,
-                workspace=workspace,
-                mirrors=mirrors,
-                story=story,
-                cache=cache,
-                containerd_store=engine.containerd_store,
-                making=making,
-            )
+            made_by = Making(
+                prepared=prepared, builder=making, containerd_store=engine.containerd_store, workspace=workspace,
+                laid=laid_out(prepared, below=below, workspace=workspace, mirrors=mirrors, story=story),
+                mirrors=mirrors, story=story,
+            )  # fmt: skip
+            image = made_by.build(cache=cache, cache_from=cache_place(caches.source, name))
         write_atomic(state, _state(prepared, digest=image.id, passed=False))
         try:
             report = smoke(prepared, image.id, workspace=workspace, story=story, terms=terms)
@@ -139,18 +150,28 @@ def build(
             moved_from = str(offered.moved_from) if offered.moved_from is not None else None
             if before is not None and moved_from is None and before["reference"] == reference:
                 moved_from = before["moved-from"]
+            made = bills_of(prepared, image.id, offered.image.digest, story)
             table = record.pin(
                 prepared.recipe, prepared.lock, reference=reference or "", digest=digest,
                 content_key=prepared.content_key, test_key=prepared.test_key, lock_hash=prepared.lock_hash,
                 fingerprint=prepared.fingerprint, inputs=prepared.fingerprint_inputs, below=prepared.named_below,
                 smoke=report.summary(), patches=patches, tags=moving, moved_from=moved_from,
+                sbom=made.digests, signed=signer.kind if signer is not None else None,
                 layers=record.owned_layers(offered.image.layers, prepared.rendered().owners),
+            )  # fmt: skip
+            accompany(
+                prepared, offered.image, table, made, destination=destination, workspace=workspace, signer=signer,
+                mirrors=mirrors, story=story,
             )  # fmt: skip
             release(offered, destination, moving=moving, story=story)
         write_atomic(state, _state(prepared, digest=digest, passed=True))
         if reference is not None:
             write_atomic(pin, record.dump(table))  # the last of all: what it says has happened
-        return Outcome(plan=planned, image=digest, reference=reference)
+        outcome = Outcome(plan=planned, image=digest, reference=reference)
+        announce(outcome)
+        if made_by is not None:
+            made_by.keep_cache(cache_place(caches.target, name))
+        return outcome
 
 
 def _opened(target: Place | None, mirrors: Mirrors) -> AbstractContextManager[Destination | None]:
@@ -177,13 +198,18 @@ def _bring(
     mirrors: Mirrors,
     story: Story,
     builder: str | None,
+    signer: Signer | None,
+    caches: Caches,
 ) -> str:
     """Bring an image that another is built on to a tested digest; return how the engine calls it.
 
     It is published beside the one above, where that is published.
     """
     target = above.beside(name) if above is not None else None
-    outcome = build(name, workspace=workspace, target=target, mirrors=mirrors, story=story, builder=builder)
+    outcome = build(
+        name, workspace=workspace, target=target, mirrors=mirrors, story=story, builder=builder, signer=signer,
+        caches=caches,
+    )  # fmt: skip
     if images.local_id(prepared.local) is not None or outcome.reference is None:
         return prepared.local
     place = parse_place(outcome.reference)
@@ -197,101 +223,52 @@ def _bring(
     return outcome.reference
 
 
-def _build(
-    prepared: Prepared,
-    *,
-    below: Mapping[str, str],
-    workspace: Workspace,
-    mirrors: Mirrors,
-    story: Story,
-    cache: bool,
-    containerd_store: bool,
-    making: Builder,
-) -> BuiltImage:
-    recipe, lock = prepared.recipe, prepared.lock
-    said = render.manifest(recipe, lock, content_key=prepared.content_key, fingerprint=prepared.fingerprint)
-    laid = context.lay_out(
-        recipe, lock, prepared.rendered(), said, prepared.ledger, workspace=workspace, below=below,
-        mirrors=mirrors, story=story,
-    )  # fmt: skip
-    bundle = mirrors.ca_bundle()
-    with (
-        tempfile.TemporaryDirectory(prefix="rocm-images-bases.") as folder,
-        story.step(f"building {recipe.name} {prepared.tag}"),
-        _secret_files(job_memory(recipe), bundle) as secrets,
-    ):
-        contexts = {
-            f"base-{stage}": _named_context(base, Path(folder), containerd_store=containerd_store, making=making)
-            for stage, base in laid.bases.items()
-        }
-        try:
-            return build_image(
-                laid.folder, dockerfile=laid.dockerfile, contexts=contexts, tag=prepared.local, epoch=lock.epoch,
-                containerd_store=containerd_store, cache=cache, story=story,
-                log=workspace.dist / recipe.name / "build.log",
-                secrets=secrets, builder=making,
-            )  # fmt: skip
-        except PatchError as error:
-            raise about(error, recipe) from error
-
-
-@contextmanager
-def _secret_files(memory: int, bundle: Path | None) -> Iterator[dict[str, Path]]:
-    """Give what steps are told beside their inputs, by the id of the secret: no layer and no cache key has it."""
-    with tempfile.TemporaryDirectory(prefix="rocm-images-secrets.") as folder:
-        said = Path(folder) / render.JOB_MEMORY
-        said.write_text(f"{memory}\n")
-        yield {render.JOB_MEMORY: said} | ({render.CA_BUNDLE: bundle} if bundle else {})
-
-
-def _named_context(base: BootstrappedBase | str, folder: Path, *, containerd_store: bool, making: Builder) -> str:
-    """Return a base as buildx takes it; what has to be written for that goes below `folder`.
-
-    BuildKit on the older image store reads no layouts, but what is loaded. A builder that is not the engine reads
-    layouts alone of what is only on this machine.
-    """
-    match base:
-        case str() if making.in_engine or not base.startswith(f"{LOCAL}/"):
-            return f"docker-image://{base}"
-        case str():
-            layout = Layout(folder / f"base-{len(list(folder.iterdir()))}")
-            here = Digest(images.local_id(base) or "")
-            with images.saved(base) as pieces:
-                document = layout.take(pieces, digest=here if containerd_store else None, config=here)
-            layout.point("base", document)
-            return f"oci-layout://{layout.folder}@{document.digest}"
-        case BootstrappedBase() if containerd_store or not making.in_engine:
-            return f"oci-layout://{base.layout}@{base.digest}"
-        case BootstrappedBase():
-            name = f"{LOCAL}/base:{base.digest.hex[:12]}"
-            if images.local_id(name) is None:
-                archive = folder / "base.tar"
-                oci.write_archive(base.layout, archive, name=name)
-                images.load(archive)
-            return f"docker-image://{name}"
-        case _:
-            assert_never(base)
-
-
 def _is_recorded(
     workspace: Workspace, prepared: Prepared, digest: str, tiers: Collection[str], *, reference: str | None
 ) -> bool:
-    """Tell whether an image need not be tested again: by its record, where it is published or tiers are asked for.
-
-    The record of a published one says from now on where it was asked for, and by which lock.
-    """
+    """Tell whether an image need not be tested again: by its record, where it is published or tiers are asked."""
     if reference is None and not tiers:
         return True
     table = recorded(workspace, prepared.recipe.name)
     if table is None or table["digest"] != digest or table["content-key"] != prepared.content_key:
         return False
-    if not record.passed(table, ("cpu", *tiers)):
-        return False
-    if reference is not None:
-        renewed = record.renewed(table, prepared.recipe, went_in(prepared), reference=reference)
-        if renewed != table:
-            write_atomic(workspace.pin(prepared.recipe.name), record.dump(renewed))
-    return True
+    return record.passed(table, ("cpu", *tiers))
+
+
+def _keep(
+    prepared: Prepared,
+    destination: Destination,
+    digest: Digest,
+    *,
+    reference: str,
+    workspace: Workspace,
+    signer: Signer | None,
+    mirrors: Mirrors,
+    story: Story,
+    containerd_store: bool,
+) -> None:
+    """Let the record of an image that is published already say where it was asked for, and by which lock.
+
+    What is beside the image says the same; nothing is written where all of it does so already.
+    """
+    name = prepared.recipe.name
+    table = recorded(workspace, name) or {}
+    renewed = record.renewed(table, prepared.recipe, went_in(prepared), reference=reference)
+    if renewed == table and is_accompanied(table, digest, destination=destination, signer=signer, mirrors=mirrors):
+        return
+    image = _fetch(prepared, destination, story, containerd_store=containerd_store, move_tag=False)
+    there = destination.held(digest)
+    if image is None or there is None:
+        raise PublishError(f"{reference}: the image went away", hint=f"rocm-images build {name}")
+    made = bills_of(prepared, image.id, digest, story)
+    if table["signed"] is not None and signer is None:
+        story.warn(f"{reference}: its record is written anew; --sign KEY signs it again")
+    renewed |= {"sbom": made.digests, "signed": signer.kind if signer is not None else None}
+    accompany(
+        prepared, there, renewed, made, destination=destination, workspace=workspace, signer=signer,
+        mirrors=mirrors, story=story,
+    )  # fmt: skip
+    write_atomic(workspace.pin(name), record.dump(renewed))
 
 
 def _withdraw(workspace: Workspace, prepared: Prepared, story: Story) -> None:

@@ -24,8 +24,8 @@ _OF_A_STATE = {"inputs", "content_key", "test_key", "digest", "passed"}
 _TEXTS = ("image", "version", "reference", "digest", "content-key", "test-key", "lock", "fingerprint")
 _KEYS = {
     *_TEXTS, "schema", "engine", "fingerprint-inputs", "gfx", "python", "rocm", "kv-cache", "bases", "components",
-    "distributions", "packages", "sources", "contract", "tags", "moved-from", "sbom", "patches", "layers", "size",
-    "smoke",
+    "distributions", "packages", "sources", "contract", "tags", "moved-from", "sbom", "signed", "patches",
+    "layers", "size", "smoke",
 }  # fmt: skip
 
 
@@ -68,13 +68,15 @@ def pin(
     tags: Sequence[str] = (),
     moved_from: str | None = None,
     sbom: Mapping[str, str] | None = None,
+    signed: str | None = None,
 ) -> dict[str, object]:
     """Return the record as a table.
 
     `smoke` is the report of the tests that ran on exactly this digest, `patches` the ledger that is in it.
     `inputs` are those of the fingerprint. `below` has content key and fingerprint of the images that it is built
     on. `tags` are those it was given beside that of `reference`, `moved_from` is what that one named before.
-    `sbom` has the sha256 of documents by their format.
+    `sbom` has the sha256 of documents by their format, `signed` says how the image was signed: 'key', 'keyless' or
+    not.
     """
     name = reference.partition("@")[0].rpartition("/")[2]
     return {
@@ -87,6 +89,7 @@ def pin(
         "tags": sorted({*tags, name.partition(":")[2]}),
         "moved-from": moved_from,
         "sbom": dict(sbom) if sbom is not None else None,
+        "signed": signed,
         "patches": recorded(recipe, patches),
         "layers": [asdict(layer) for layer in layers],
         "size": sum(layer.size for layer in layers),

@@ -163,6 +163,10 @@ def pin_schema() -> dict[str, Any]:
                     _or_null({"type": "object", "additionalProperties": _DIGEST}),
                     "Hashes of the lists of what is in it, which are attached to it, by their format.",
                 ),
+                "signed": (
+                    _or_null({"enum": ["key", "keyless"]}),
+                    "How it was signed: verification misses a signature that is not there.",
+                ),
             }
         ),
     }  # fmt: skip

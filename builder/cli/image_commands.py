@@ -11,7 +11,9 @@ import typer
 from builder.cli.console import Console, in_ci
 
 if TYPE_CHECKING:
+    from builder.build import Outcome
     from builder.lockfile import Lock
+    from builder.making import Caches
     from builder.reference import Place
     from builder.trial import Terms
     from builder.workspace import Workspace
@@ -29,7 +31,10 @@ Publish = Annotated[
         help="Where to publish once tested: registry and namespace, or a folder for image layouts.",
     ),
 ]
-
+CachePlace = Annotated[
+    str | None,
+    typer.Option(metavar="HOST/NAMESPACE", help="Registry that keeps the cache of steps, in build-cache tags."),
+]
 Require = Annotated[
     list[str] | None, typer.Option(metavar="TIER", help="A tier that must have run: gpu.", show_default=False)
 ]
@@ -137,25 +142,43 @@ def build(
         str | None,
         typer.Option(metavar="NAME", help="A builder of buildx, whatever its driver; default: the engine's own."),
     ] = None,
+    cache_from: CachePlace = None,
+    cache_to: CachePlace = None,
+    sign: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY|keyless",
+            help="Sign what is published: with a key as cosign takes it, password in COSIGN_PASSWORD, or without.",
+        ),
+    ] = None,
+    log: Annotated[
+        bool, typer.Option("--transparency-log", help="With --sign KEY: into the public transparency log as well.")
+    ] = False,
 ) -> None:
     """Build an image, smoke-test it, publish it; the last line of standard output is what to pin.
 
-    In GitHub's CI, what `pin show --format github` writes are the outputs of the step.
+    In GitHub's CI, what `pin show --format github` writes are the outputs of the step. A cache that cannot
+    be exported is a warning; the result has been written before.
 
     Example: rocm-images build sglang-debian --publish 127.0.0.1:5000/rocm-images
     """
     from builder.build import build as run
     from builder.mirrors import load_mirrors
+    from builder.supply.signing import signer
 
     workspace, console = workspace_of(context), Console()
-    outcome = run(
+
+    def announce(outcome: Outcome) -> None:
+        if outcome.reference is not None:
+            _hand_on(workspace, image)
+        console.result(outcome.reference or outcome.image)
+
+    run(
         image, workspace=workspace, target=target_of(publish, image), story=console, cache=cache,
         mirrors=load_mirrors(workspace.root, mirrors), move_tag=move_tag, strict=in_ci(),
-        terms=terms_of(require, model), builder=builder,
+        terms=terms_of(require, model), builder=builder or None, announce=announce,
+        signer=signer(sign, log=log) if sign else None, caches=caches_of(cache_from, cache_to),
     )  # fmt: skip
-    if outcome.reference is not None:
-        _hand_on(workspace, image)
-    console.result(outcome.reference or outcome.image)
 
 
 def _hand_on(workspace: Workspace, image: str) -> None:
@@ -220,6 +243,19 @@ def schema(
     if of not in SCHEMAS:
         raise RecipeError(f"there is no schema of {of!r}{nearest(of, SCHEMAS)}", hint="rocm-images schema --help")
     Console().result(dump(SCHEMAS[of]()))
+
+
+def caches_of(source: str | None, target: str | None) -> Caches:
+    """Return where the cache of steps is taken from and put into; an empty word is nowhere."""
+    from builder.errors import RecipeError
+    from builder.making import Caches, cache_place
+
+    for option, given in (("--cache-from", source), ("--cache-to", target)):
+        try:
+            cache_place(given, "image")
+        except ValueError as error:
+            raise RecipeError(f"{option}: {error}", hint=f"for example {option} ghcr.io/me/cache") from error
+    return Caches(source=source or None, target=target or None)
 
 
 def terms_of(require: list[str] | None, model: Path | None) -> Terms:

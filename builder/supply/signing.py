@@ -125,6 +125,21 @@ def sign(subject: ImageReference, statement: bytes, who: Signer, *, mirrors: Mir
                 )  # fmt: skip
 
 
+def is_signed(subject: ImageReference, who: Signer, *, mirrors: Mirrors) -> bool:
+    """Tell whether an image has a signature and an attestation by the key of `who`. Nobody can tell it keyless."""
+    if who.key is None:
+        return False
+    public = _cosign(["public-key", "--key", who.key], keys=[who.key])
+    with tempfile.TemporaryDirectory(prefix="rocm-images-sign.") as folder:
+        key = Path(folder) / "key.pub"
+        key.write_text(public.stdout, encoding="utf-8")
+        try:
+            verify(subject, Trusted(key=str(key), log=who.log), mirrors=mirrors)
+            return bool(attested(subject, Trusted(key=str(key), log=who.log), mirrors=mirrors))
+        except (NotSigned, Undecided):
+            return False
+
+
 def verify(subject: ImageReference, whom: Trusted, *, mirrors: Mirrors) -> None:
     """Have cosign verify the signature of an image. Raises `NotSigned` or `Undecided`."""
     done = _cosign(["verify", *_whom(whom), str(_place(subject))], keys=_keys(whom), mirrors=mirrors)

@@ -127,9 +127,10 @@ class Project:
         path.write_text(tomli_w.dumps(table))
 
     def tags(self, image: str) -> list[str]:
-        """Return the tags the registry has of an image, without asking the engine."""
+        """Return the tags that the registry has of an image, those aside that list what is beside it."""
         answer = requests.get(self._url(image, "tags/list"), timeout=30)
-        return [] if answer.status_code == 404 else list(answer.json()["tags"] or [])
+        tags = [] if answer.status_code == 404 else answer.json()["tags"] or []
+        return [tag for tag in tags if not tag.startswith("sha256-")]
 
     def served(self, image: str, reference: str, accept: str = MANIFEST) -> requests.Response:
         """Return the manifest a registry serves under a tag or digest."""
