@@ -56,7 +56,7 @@ WHERE_WHEEL = "the index the lock has it from"
 WHERE_SOURCE = "the name of the folder a `[source]` is in"
 UNSEEN_KEYS = "a component's `requires`, `reason` and `protected`"
 APT_ORDER = "the order of the packages in `base.*.apt`"
-OTHER_KEYS = "`description`, `forbid`, `[smoke]`, `[build]`"
+OTHER_KEYS = "`description`, `forbid`, `[smoke]`, `[build]`, `[publish]`"
 FORM = "comments, white space and the order of keys in a recipe"
 ASKED = "what the lock was asked for, as long as it holds the same files"
 AROUND = "documents, tests, the time, the machine, the mirror"
@@ -309,6 +309,11 @@ def smoke(state: OnDisk, word: str) -> None:
 @kind(OTHER_KEYS)
 def what_a_build_takes(state: OnDisk, word: str) -> None:
     state.recipe["build"] = {"disk": f"{len(word)}g", "memory-per-job": f"{len(word)}00m"}
+
+
+@kind(OTHER_KEYS)
+def what_names_it_beside_its_version_tag(state: OnDisk, word: str) -> None:
+    state.recipe["publish"] = {"moving-tags": [word]}
 
 
 @kind(FORM)

@@ -34,7 +34,8 @@ OTHER_DEBS = "any other Debian package: version, hash, stage"
 OTHER_BASES = "the digest of a published base that no counted component is from"
 OTHER_PATCHES = "patches of any other component; a patch's name, probe, reason, link and drop condition"
 OTHER_KEYS = (
-    "`[image]`, `[smoke]`, `[build]`, `description`, `forbid`, `override`, `rocm`, `python`, the name of the image"
+    "`[image]`, `[smoke]`, `[build]`, `[publish]`, `description`, `forbid`, `override`, `rocm`, `python`, "
+    "the name of the image"
 )
 OTHER_COMPONENTS = "the order of components; a component more or less that is not counted"
 AROUND = "documents, tests, comments, the time, the machine, mirrors, this program"

@@ -9,11 +9,14 @@ import pytest
 
 from builder.buildtable import Build
 from builder.patchtables import Edit, Hook, Overlay, Patch, Probe, Series
+from builder.publishtable import Publish
 from builder.recipe import Base, Component, DebianBase, Image, Override, Recipe, Smoke, Source, Table
 from builder.smoketables import Accept, SmokeEnv
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "recipe.md"
-TABLES_OF_THEIR_OWN = {"base", "source", "component", "patch", "override", "build", "kv-cache", "image", "smoke"}
+TABLES_OF_THEIR_OWN = {
+    "base", "source", "component", "patch", "override", "build", "publish", "kv-cache", "image", "smoke"
+}  # fmt: skip
 TABLES_OF_SMOKE = {"env": SmokeEnv, "accept": Accept}
 KINDS_OF_PATCHES = {"series": Series, "edit": Edit, "overlay": Overlay, "hook": Hook, "probe": Probe}
 
@@ -48,6 +51,7 @@ def keys(model: type[Table]) -> list[str]:
         ),
         ("`[[override]]`", keys(Override)),
         ("`[build]`", keys(Build)),
+        ("`[publish]`", keys(Publish)),
         ("`[image]`", keys(Image)),
         (
             "`[smoke]`",
