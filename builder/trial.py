@@ -13,6 +13,7 @@ from builder.engine import cards, contents, images
 from builder.engine.cards import Card
 from builder.engine.contents import Config
 from builder.errors import EngineError, LockError, RecipeError
+from builder.grammar import FINGERPRINT_VARIABLE
 from builder.project import Prepared, names, prepare
 from builder.recipe import Recipe, parse_recipe
 from builder.reference import parse_reference
@@ -132,7 +133,9 @@ def _by_recipe(recipe: str, image: Config, workspace: Workspace | None) -> tuple
         known = ", ".join(names(workspace)) if workspace is not None else "none"
         raise RecipeError(f"--recipe: {recipe} is neither a recipe of this project nor a file; known: {known}")
     parsed: Recipe = parse_recipe(path.read_text(encoding="utf-8"), file=recipe)
-    return _elsewhere(contract(parsed, fingerprint=""), image, ours), None
+    return _elsewhere(
+        contract(parsed, fingerprint=image.labels.get(f"{_LABEL}.fingerprint", "")), image, ours
+    ), None
 
 
 def _elsewhere(held_to: Contract, image: Config, ours: str | None) -> Contract:
@@ -149,6 +152,7 @@ def _elsewhere(held_to: Contract, image: Config, ours: str | None) -> Contract:
     env = {
         name: image.env.get(name, value) if held_to.fingerprint and held_to.fingerprint in value else value
         for name, value in held_to.env.items()
+        if name != FINGERPRINT_VARIABLE or fingerprint is not None
     }
     return replace(held_to, silent=silent, fingerprint=fingerprint, labels=labels, env=env, patches=())
 

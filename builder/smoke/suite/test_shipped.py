@@ -10,12 +10,14 @@ import pytest
 
 from builder.engine import contents
 from builder.engine.containers import read_files
+from builder.grammar import FINGERPRINT_VARIABLE
 from builder.smoke.contract import Contract
 from builder.smoke.findings import unfit
 from builder.smoke.fromoutside import looked_through
 from builder.smoke.probing import Probing
 
 MANIFEST = "/usr/share/rocm-images/manifest.json"
+FINGERPRINT_LABEL = "rocm-images.fingerprint"
 _MOST = 12
 # Where engines keep pages of the KV cache beyond their own life.
 _KV_STORES = ("SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR", "LMCACHE_LOCAL_DISK", "VLLM_KV_CACHE_DIR")
@@ -107,12 +109,18 @@ def test_stored_cache_pages_belong_to_this_engine_alone(fingerprint: str, probin
 
 @pytest.mark.asks("fingerprint")
 @pytest.mark.hint("build the image again; the manifest, the label and the caches come from one lock")
-def test_the_manifest_has_the_fingerprint(fingerprint: str, probing: Probing) -> None:
-    """Nobody could tell from a running container which stored pages are its own."""
+def test_the_variable_the_label_and_the_manifest_have_one_fingerprint(fingerprint: str, probing: Probing) -> None:
+    """Nobody could tell from a running container, or from its image, which stored pages are its own."""
+    config = contents.config(probing.image)
     (manifest,) = read_files(probing.image, [MANIFEST])
-    found = json.loads(manifest).get("fingerprint") if manifest is not None else None
-    if found != fingerprint:
-        raise unfit(f"{MANIFEST} has the fingerprint {found}, expected {fingerprint}")
+    said = {
+        FINGERPRINT_VARIABLE: config.env.get(FINGERPRINT_VARIABLE) if config is not None else None,
+        f"the label {FINGERPRINT_LABEL}": config.labels.get(FINGERPRINT_LABEL) if config is not None else None,
+        MANIFEST: json.loads(manifest).get("fingerprint") if manifest is not None else None,
+    }
+    wrong = [f"{place} has the fingerprint {found}" for place, found in said.items() if found != fingerprint]
+    if wrong:
+        raise unfit(f"{'; '.join(wrong)}, expected {fingerprint}")
 
 
 def _caches(contract: Contract) -> dict[str, str]:

@@ -37,7 +37,7 @@ def test_every_patch_has_its_effect_in_the_image_for_its_user(
         "area": 32, "capacity": 39321, "room": 39321, "supports": True, "inherited": False, "rows": ["one", "two"],
         "license": "patched", "next": True, "old": False, "uid": 1000,
     }  # fmt: skip
-    tests = json.loads((project.workspace.dist / "patched/pin.json").read_text())["smoke"]["tests"]
+    tests = json.loads(project.workspace.pin("patched").read_text())["smoke"]["tests"]
     named = {name for name in tests if "patch" in name or "hook" in name}
     assert len(named) == 14
     assert {tests[name] for name in named} == {"passed"}
@@ -54,7 +54,7 @@ def test_the_ledger_is_in_the_image_the_labels_the_manifest_and_the_record(
     series = next(patch for patch in ledger["patches"] if patch["name"] == "deeper")
     assert [(file["state"], file["hunks"]) for file in series["files"]] == [("applies", 2), ("applies", 1)]
     assert "reason" not in capacity  # a word of the recipe would make another image of the same bytes
-    record = json.loads((project.workspace.dist / "patched/pin.json").read_text())
+    record = json.loads(project.workspace.pin("patched").read_text())
     words = ("reason", "upstream", "drop-when")
     assert [{k: v for k, v in each.items() if k not in words} for each in record["patches"]] == ledger["patches"]
     assert all(each[word] for each in record["patches"] for word in words)

@@ -86,7 +86,7 @@ def said(engine: docker.DockerClient, reference: str, program: str) -> Any:
 
 
 def record(vllm: Built, image: str) -> dict[str, Any]:
-    return dict(json.loads((vllm[0].workspace.dist / image / "pin.json").read_text()))
+    return dict(json.loads(vllm[0].workspace.pin(image).read_text()))
 
 
 def test_both_patches_have_their_effect_and_the_ledger_says_so_wherever_it_is(

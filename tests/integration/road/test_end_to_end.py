@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import struct
 import subprocess
 from typing import Any
@@ -31,7 +32,7 @@ def reference(sglang_debian: Built) -> str:
 
 @pytest.fixture
 def pin(sglang_debian: Built) -> dict[str, Any]:
-    return dict(json.loads((sglang_debian[0].workspace.dist / "sglang-debian/pin.json").read_text()))
+    return dict(json.loads(sglang_debian[0].workspace.pin("sglang-debian").read_text()))
 
 
 def test_the_result_is_one_line_on_stdout_and_the_registry_serves_that_digest(
@@ -123,6 +124,24 @@ def test_a_second_run_builds_nothing_and_prints_the_same_line(sglang_debian: Bui
     assert "sglang-debian: skip - " in again.stderr
     assert "==> building" not in again.stderr
     assert {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in results.iterdir()} == before
+
+
+def test_a_clone_that_has_the_record_alone_builds_nothing_either(sglang_debian: Built, reference: str) -> None:
+    project, _ = sglang_debian
+    record, kept = project.workspace.pin("sglang-debian"), project.workspace.root / "kept"
+    before = record.read_bytes()
+    project.workspace.dist.rename(kept)
+    try:
+        again = project.build("sglang-debian")
+        assert again.status == 0, again.stderr
+        assert again.stdout == f"{reference}\n"
+        assert "sglang-debian: skip - " in again.stderr
+        assert "==> " not in again.stderr
+        assert not (project.workspace.dist / "sglang-debian/smoke.json").exists()
+        assert record.read_bytes() == before
+    finally:
+        shutil.rmtree(project.workspace.dist, ignore_errors=True)
+        kept.rename(project.workspace.dist)
 
 
 def _run(reference: str, *words: str, writable: list[str] | None = None) -> str:

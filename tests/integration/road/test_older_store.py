@@ -59,7 +59,7 @@ def test_the_pinned_digest_is_the_registrys_and_a_second_run_skips(older: str, t
     assert first.stdout == f"{project.publish}/tiny:{tag}@{digest}\n"
     served = project.served("tiny", tag)
     assert served.headers["Docker-Content-Digest"] == digest
-    pin = json.loads((project.workspace.dist / "tiny/pin.json").read_text())
+    pin = json.loads(project.workspace.pin("tiny").read_text())
     assert pin["digest"] == digest
     assert [(layer["digest"], layer["size"]) for layer in pin["layers"]] == [
         (layer["digest"], layer["size"]) for layer in served.json()["layers"]

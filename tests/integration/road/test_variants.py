@@ -6,6 +6,7 @@ without what takes long and has no part in it. What they have in common with it 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -187,7 +188,7 @@ def test_a_fault_stops_the_image_before_it_is_published(
 
     assert project.tags(image) == []
     results = project.workspace.dist / image
-    assert not (results / "pin.json").exists()
-    assert not (results / "state.json").exists()
+    assert not project.workspace.pin(image).exists()
+    assert json.loads((results / "state.json").read_text())["passed"] is False
     pinned = project.run("pin", image)
     assert (pinned.status, pinned.stdout) == (3, "")
