@@ -58,6 +58,11 @@ class Base(Table):
         Field(description="Environment of the build stage's steps, only in base.build; never served."),
     ] = {}  # noqa: RUF012 -- pydantic copies it
 
+    @property
+    def origin(self) -> str:
+        """What it starts from, in words: a reference, an image of this project, or a suite of Debian."""
+        return self.image or self.recipe or f"debian {self.debian.suite if self.debian else ''}"
+
 
 class Bases(Table):
     """The two stages: one that compiles, one that ships."""

@@ -300,6 +300,7 @@ def manifest(recipe: Recipe, lock: Lock, *, content_key: str, fingerprint: str) 
         "fingerprint": fingerprint,
         "gfx": list(recipe.gfx),
         "python": recipe.python,
+        "bases": {"build": recipe.base.build.origin, "runtime": recipe.base.runtime.origin},
         "components": [component_entry(component, lock, pins=False) for component in recipe.component],
         "distributions": {
             file.project: {"version": file.version, "file": file.file, "sha256": file.sha256, "layer": file.layer}

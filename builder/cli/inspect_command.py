@@ -165,19 +165,11 @@ def _sum(found: Inspected) -> str:
 
 
 def _summary(root: Path | None, subject: str, mirrors: Mirrors, console: Console, *, shallow: bool) -> Summary:
-    """Return what is in what somebody names; what an image of this repository starts from its recipe knows."""
-    from builder.compare.sides import base_of
+    """Return what is in what somebody names."""
     from builder.inspection.seeing import see
     from builder.inspection.summing import summary_of
-    from builder.project import load_recipe
-    from builder.workspace import Workspace
 
-    named = _built_here(root, subject)
-    bases = None
-    if root is not None and named != subject:
-        recipe = load_recipe(Workspace(root=root), subject)
-        bases = {stage: base_of(recipe, stage) for stage in ("build", "runtime")}
-    return summary_of(see(named, mirrors=mirrors, story=console, shallow=shallow), bases=bases)
+    return summary_of(see(_built_here(root, subject), mirrors=mirrors, story=console, shallow=shallow))
 
 
 def _root(context: typer.Context) -> Path | None:

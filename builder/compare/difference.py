@@ -15,7 +15,7 @@ from builder.compare.sides import BUILT, Part, PatchPart, Side
 
 Status = Literal["same", "changed", "added", "removed"]
 PATCHES = "patches"  # how a component changed by its patches
-# What tells the bytes of a component whichever document says it; any other fact counts where both sides have it.
+# What tells the bytes of a component; any other fact counts where both sides have it.
 
 _TELLING = ("wheel", "file", "sha256", "source", "commit", "tree", "patched", "apt", "package-version")
 
@@ -124,7 +124,7 @@ def compare(old: Side, new: Side) -> Difference:
     return Difference(
         old=old,
         new=new,
-        components=_with_patches(_components(old.components, new.components), patches),
+        components=_with_patches(_components(old, new), patches),
         patches=patches,
         bases=_changes(old.bases, new.bases),
         packages=_changes(old.packages, new.packages),
@@ -141,24 +141,30 @@ def compare(old: Side, new: Side) -> Difference:
     )
 
 
-def _components(old: Sequence[Part] | None, new: Sequence[Part] | None) -> tuple[Compared, ...] | None:
+def _components(old: Side, new: Side) -> tuple[Compared, ...] | None:
     """Compare by name: in the order of the new side, what is gone last."""
-    if old is None or new is None:
+    if old.components is None or new.components is None:
         return None
-    before, after = {each.name: each for each in old}, {each.name: each for each in new}
-    found = [_component(before.get(name), part) for name, part in after.items()]
-    gone = [_component(part, None) for name, part in before.items() if name not in after]
+    before, after = ({each.name: each for each in parts} for parts in (old.components, new.components))
+    alike = old.document == new.document
+    found = [_component(before.get(name), part, alike=alike) for name, part in after.items()]
+    gone = [_component(part, None, alike=alike) for name, part in before.items() if name not in after]
     return tuple(found + gone)
 
 
-def _component(old: Part | None, new: Part | None) -> Compared:
+def _component(old: Part | None, new: Part | None, *, alike: bool) -> Compared:
+    """Compare a component; of documents that are not `alike` one may not say what the other does."""
     if old is None:
         assert new is not None  # noqa: S101 -- for the type checker
         return Compared(name=new.name, status="added", old=None, new=new.version)
     if new is None:
         return Compared(name=old.name, status="removed", old=old.version, new=None)
     changes = [Change(key="kind", old=old.kind, new=new.kind)] if old.kind != new.kind else []
-    keys = {key for key in (*old.facts, *new.facts) if key in _TELLING or (key in old.facts and key in new.facts)}
+    keys = {
+        key
+        for key in (*old.facts, *new.facts)
+        if (alike and key in _TELLING) or (key in old.facts and key in new.facts)
+    }
     changes += [
         Change(key=key, old=old.facts.get(key), new=new.facts.get(key))
         for key in sorted(keys, key=_order)

@@ -107,7 +107,7 @@ def of_lock(
         gfx=recipe.gfx,
         python=recipe.python,
         rocm=recipe.rocm,
-        bases={stage: base_of(recipe, stage) for stage in ("build", "runtime")},
+        bases={"build": recipe.base.build.origin, "runtime": recipe.base.runtime.origin},
         components=tuple(_part(component_entry(c, lock), _built(c)) for c in recipe.component),
         patches=tuple(
             _patch({**entry(recipe, lock, patch), "reason": patch.reason}) for patch in recipe.patch
@@ -117,12 +117,6 @@ def of_lock(
         distributions={f.project: f.version for f in lock.served if f.project not in owned},
         contract=_contract(contract(recipe, fingerprint="{fingerprint}"), recipe.kv_cache, None),
     )  # fmt: skip
-
-
-def base_of(recipe: Recipe, stage: str) -> str:
-    """Return what a stage starts from, in words as records have them."""
-    base = recipe.base.build if stage == "build" else recipe.base.runtime
-    return base.image or base.recipe or f"debian {base.debian.suite if base.debian else ''}"
 
 
 def of_record(table: Mapping[str, Any], *, label: str) -> Side:
@@ -161,7 +155,6 @@ def of_manifest(
     ledger: Mapping[str, Any] | None = None,
     reference: str | None = None,
     digest: str | None = None,
-    bases: Mapping[str, str] | None = None,
     layers: Sequence[LayerEntry] | None = None,
 ) -> Side:
     """Return what an image of this program says of itself in its manifest, and in the ledger of its patches."""
@@ -179,7 +172,7 @@ def of_manifest(
         fingerprint=_text(table.get("fingerprint")),
         gfx=_texts(table.get("gfx")),
         python=_text(table.get("python")),
-        bases=bases or (_flat_words(table["bases"]) if isinstance(table.get("bases"), Mapping) else None),
+        bases=_flat_words(table["bases"]) if isinstance(table.get("bases"), Mapping) else None,
         components=parts,
         patches=_patches((ledger or table).get("patches", [])),
         packages={str(k): str(v) for k, v in packages.items()} if isinstance(packages, Mapping) else None,

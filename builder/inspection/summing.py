@@ -19,8 +19,8 @@ _BASE = "org.opencontainers.image.base."
 _UNOWNED = "unknown"
 
 
-def summary_of(seen: Seen, *, bases: Mapping[str, str] | None = None) -> Summary:
-    """Return what is in an image; `bases` is what it starts from, where somebody else knows it."""
+def summary_of(seen: Seen) -> Summary:
+    """Return what is in an image."""
     history = seen.history
     named = owners(seen.texts, seen.layer_of, history) if seen.ours else (None,) * len(history)
     layers = tuple(
@@ -33,7 +33,7 @@ def summary_of(seen: Seen, *, bases: Mapping[str, str] | None = None) -> Summary
     if seen.ours:
         installed = table(seen.texts, COMPONENTS)
         return Summary(
-            side=_own_side(seen, layers, bases), where=seen.where, layers=layers, gfx_by="its manifest",
+            side=_own_side(seen, layers), where=seen.where, layers=layers, gfx_by="its manifest",
             unpacked={
                 name: each["bytes"] for name, each in installed.items() if isinstance(each.get("bytes"), int)
             },
@@ -46,10 +46,10 @@ def summary_of(seen: Seen, *, bases: Mapping[str, str] | None = None) -> Summary
     )  # fmt: skip
 
 
-def _own_side(seen: Seen, layers: Sequence[LayerRow], bases: Mapping[str, str] | None) -> Side:
+def _own_side(seen: Seen, layers: Sequence[LayerRow]) -> Side:
     return of_manifest(
         table(seen.texts, MANIFEST), label=seen.name, ledger=table(seen.texts, LEDGER) or None,
-        reference=seen.reference, digest=_manifest_digest(seen), bases=bases, layers=_entries(layers),
+        reference=seen.reference, digest=_manifest_digest(seen), layers=_entries(layers),
     )  # fmt: skip
 
 
