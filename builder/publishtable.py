@@ -11,7 +11,7 @@ from builder.tables import Table
 
 # A version tag ends in twelve digits of a content key; an index of referrers is called by a digest.
 _OF_A_CONTENT = r"(?!.*-[0-9a-f]{12}$)(?!sha256-)"
-_MEANT_OTHERWISE = ("candidate",)
+_MEANT_OTHERWISE = ("candidate", "build-cache")
 
 MovingTag = Annotated[
     str,
@@ -20,7 +20,7 @@ MovingTag = Annotated[
         "a tag such as 'nightly': letters, digits, '.', '_', '-', and not the form of a version tag",
         128,
     ),
-    NoneOf(_MEANT_OTHERWISE, "another tag; images are pushed under this one before they are tagged"),
+    NoneOf(_MEANT_OTHERWISE, "another tag; this one is used for something else, see docs/publishing.md"),
 ]
 
 
