@@ -86,7 +86,7 @@ def pin(
         ),
         "reference": reference,
         "digest": digest,
-        "tags": sorted({*tags, name.partition(":")[2]}),
+        "tags": sorted({*tags, name.rpartition(":")[2]}),
         "moved-from": moved_from,
         "sbom": dict(sbom) if sbom is not None else None,
         "signed": signed,

@@ -241,6 +241,25 @@ def test_without_any_record_the_remedy_is_a_build(project: Project, deployment: 
         assert str(failure.hint).endswith("--publish HOST/NAMESPACE")
 
 
+def test_a_record_of_a_former_version_is_named_with_the_remedy(project: Project) -> None:
+    root = project(sglang_gfx1201=None)
+    former = root / "dist/sglang-gfx1201/pin.json"
+    former.parent.mkdir(parents=True)
+    former.write_text(json.dumps(record(schema=1)))
+    failure = refused(root, "pin", "sglang-gfx1201")
+    assert isinstance(failure, LockError)
+    assert failure.message == (
+        "pins/sglang-gfx1201.json: sglang-gfx1201 has no published, tested build here; "
+        "dist/sglang-gfx1201/pin.json is of a former version, and not read"
+    )
+    assert failure.hint == "rocm-images build sglang-gfx1201 --publish HOST/NAMESPACE"
+    (root / "pins").mkdir()
+    former.rename(root / "pins/sglang-gfx1201.json")
+    failure = refused(root, "pin", "sglang-gfx1201")
+    assert failure.message == "pins/sglang-gfx1201.json: schema: expected 2, the format of this version, got 1"
+    assert failure.hint == "rocm-images build sglang-gfx1201 --publish HOST/NAMESPACE"
+
+
 def test_an_image_is_shown_with_and_without_the_word_show(project: Project) -> None:
     root = project()
     for words in (("pin",), ("pin", "show")):

@@ -201,3 +201,49 @@ def test_the_engine_of_the_base_counts_in_the_fingerprint(three: Workspace) -> N
     lock(three, "middle", package("ninja-build", "runtime"), wheels=(wheel("numpy"),))
     lock(three, "top")
     assert prepare(three, "top").fingerprint != before
+
+
+def test_the_fingerprint_of_the_base_counts_and_nothing_else_of_it(three: Workspace) -> None:
+    before = prepare(three, "top")
+    assert before.fingerprint_inputs == {"base": {"fingerprint": prepare(three, "middle").fingerprint}}
+    lock(three, "bottom", package("bash", "base", "2.0-1"), package("python3", "runtime"), package("gcc", "build"))
+    lock(three, "middle", package("ninja-build", "runtime"), wheels=(wheel("numpy"),))
+    lock(three, "top")
+    after = prepare(three, "top")
+    assert after.content_key != before.content_key
+    assert after.fingerprint == before.fingerprint
+
+
+def test_an_engine_that_the_base_has_without_knowing_it_as_one_counts_with_all_of_that_base(
+    workspace: Workspace,
+) -> None:
+    add(workspace, "bottom", ON_DEBIAN, '[[component]]\nname = "sglang"\nwheel = "sglang"\nversion = "1.0"\n')
+    debs = (package("bash", "base"), package("python3", "runtime"))
+    engine = '[[component]]\nname = "sglang"\nbase = "sglang"\nversion = "1.0"\n'
+
+    def top(sha256: str) -> str:
+        made = wheel("sglang", "sglang").model_copy(update={"sha256": sha256})
+        lock(workspace, "bottom", *debs, wheels=(made,))
+        add(workspace, "top", on("bottom"), f'engine = "sglang"\n{engine}')
+        lock(workspace, "top")
+        return prepare(workspace, "top").fingerprint
+
+    before = top("cd" * 32)
+    key = prepare(workspace, "bottom").content_key
+    assert prepare(workspace, "top").fingerprint_inputs["component.sglang"] == {
+        "distribution": "sglang", "version": "1.0", "base": key,
+    }  # fmt: skip
+    assert top("ef" * 32) != before
+
+
+def test_an_engine_that_the_base_knows_as_one_counts_with_its_fingerprint_alone(workspace: Workspace) -> None:
+    engine = 'engine = "sglang"\n[[component]]\nname = "sglang"\n%s = "sglang"\nversion = "1.0"\n'
+    add(workspace, "bottom", ON_DEBIAN, engine % "wheel")
+    wheels = (wheel("sglang", "sglang"),)
+    lock(workspace, "bottom", package("bash", "base"), package("python3", "runtime"), wheels=wheels)
+    add(workspace, "top", on("bottom"), engine % "base")
+    lock(workspace, "top")
+    before = prepare(workspace, "top").fingerprint
+    lock(workspace, "bottom", package("bash", "base", "9-1"), package("python3", "runtime"), wheels=wheels)
+    lock(workspace, "top")
+    assert prepare(workspace, "top").fingerprint == before
