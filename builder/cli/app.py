@@ -25,6 +25,7 @@ from builder.cli import (
     inspect_command,
     patches_command,
     pin_command,
+    pins_command,
     plan_command,
     verify_command,
 )
@@ -47,6 +48,7 @@ plan_command.register(app)
 patches_command.register(app)
 bump_command.register(app)
 pin_command.register(app)
+pins_command.register(app)
 verify_command.register(app)
 host_commands.register(app)
 ci_commands.register(app)
