@@ -172,7 +172,29 @@ def pin_schema() -> dict[str, Any]:
     }  # fmt: skip
 
 
-SCHEMAS = {"recipe": recipe_schema, "lock": lock_schema, "pin": pin_schema}
+def verify_schema() -> dict[str, Any]:
+    """Return the schema of what `rocm-images verify --json` writes."""
+    return {
+        "$schema": _DRAFT,
+        "title": "What rocm-images verify found of a published image",
+        **_table({
+            "reference": (_TEXT, "What was to be checked."),
+            "digest": (_or_null(_DIGEST), "The digest that was looked at; null where nothing names one."),
+            "verified": ({"type": "boolean"}, "Whether nothing failed, and all that was asked for was decided."),
+            "undecided": (_TEXTS, "Checks that were asked for and could not be decided."),
+            "checks": (
+                {"type": "array", "items": _table({
+                    "name": (_TEXT, "What was looked at: tag, image, record, contents, sbom, provenance …"),
+                    "state": ({"enum": ["passed", "failed", "not checked"]}, "What it came to."),
+                    "words": ({**_TEXTS, "minItems": 1}, "Why, in a line; evidence in further ones."),
+                })},
+                "The checks in the order they were made; one may be there several times.",
+            ),
+        }),
+    }  # fmt: skip
+
+
+SCHEMAS = {"recipe": recipe_schema, "lock": lock_schema, "pin": pin_schema, "verify": verify_schema}
 
 
 def dump(schema: Mapping[str, Any]) -> str:

@@ -85,7 +85,7 @@ def verify(
             f"{reference}: {len(failed)} of {len(verdict.checks)} checks failed: "
             f"{', '.join(dict.fromkeys(check.name for check in failed))}",
             details=tuple(f"{check.name}: {line}" for check in failed for line in check.words),
-            hint="use it no more until it is known why; a build publishes it anew: rocm-images build --publish",
+            hint="deploy nothing of it before it is known why; docs/supply-chain.md says what each check means",
         )
     if verdict.undecided:
         raise EngineError(

@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from builder import record as records
 from builder.errors import LockError
 from builder.reference import Digest
+from builder.schema import verify_schema
 from builder.supply.signing import Trusted
 from builder.supply.verdicts import Verdict
 
@@ -50,6 +52,7 @@ def test_everything_passes_as_it_was_published(whole: Published) -> None:
     assert "--deep reads and hashes them" in words(verdict, "image")
     assert words(whole.verdict(deep=True), "image").endswith("all read and hashed")
     assert verdict.to_plain()["verified"] is True
+    jsonschema.Draft7Validator(verify_schema()).validate(verdict.to_plain())
 
 
 def test_without_a_record_at_hand_the_one_beside_the_image_counts_and_it_is_said(whole: Published) -> None:
