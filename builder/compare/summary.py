@@ -216,7 +216,8 @@ def _origin(part: Part) -> str:
     facts = part.facts
     match part.kind:
         case "wheel":
-            return facts.get("wheel", "a wheel")
+            index = f" of {facts['index']}" if "index" in facts else ""
+            return f"wheel {short(facts.get('sha256', ''))}".strip() + index
         case "source":
             told = facts.get("commit") or facts.get("file") or facts.get("tree")
             return f"source {facts.get('source', '')} {short(told or '')}".strip()

@@ -50,6 +50,11 @@ def test_an_image_in_a_registry_is_looked_into_without_its_large_layers(
     assert (found["fingerprint"], found["gfx"]) == (record["fingerprint"], record["gfx"])
     assert sum(proxy.sent.values()) < 1_000_000
 
+    by_engine = json.loads(project.done("inspect", IMAGE, "--json").stdout)
+    assert by_engine["read-from"] == "engine"
+    for key in ("components", "patches", "contract", "layers", "size", "digest", "bases"):
+        assert by_engine[key] == found[key], key
+
 
 @pytest.fixture(scope="module")
 def bumped(

@@ -74,3 +74,11 @@ def test_the_pinned_digest_is_the_registrys_and_a_second_run_skips(older: str, t
     assert again.status == 0, again.stderr
     assert again.stdout == first.stdout
     assert "tiny: skip - " in again.stderr
+
+    # It has layers unpacked alone: what a node would pull is not known there, and whose they are is.
+    told = json.loads(project.done("inspect", "tiny", "--json").stdout)
+    assert (told["read-from"], told["digest"], told["size"]) == ("engine", None, None)
+    assert [(each["owner"], each["size"]) for each in told["layers"]] == [
+        (layer["owner"], None) for layer in pin["layers"]
+    ]
+    assert [each["name"] for each in told["components"]] == [each["name"] for each in pin["components"]]
