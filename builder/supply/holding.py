@@ -104,7 +104,12 @@ class _InRegistry:
 
     def beside(self, subject: Digest) -> tuple[tuple[Referrer, Callable[[], Attachment]], ...]:
         image = self._place.at(digest=subject)
-        found = referrers(image, mirrors=self._mirrors, patience=self._patience)
+        try:
+            found = referrers(image, mirrors=self._mirrors, patience=self._patience)
+        except EngineError as error:
+            if isinstance(error.__cause__, Misshapen):
+                raise Broken(error.message) from error
+            raise
 
         def fetching(referrer: Referrer) -> Callable[[], Attachment]:
             return lambda: self._fetched(image, referrer.digest)

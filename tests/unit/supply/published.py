@@ -23,8 +23,6 @@ from builder.supply.signing import Trusted
 from builder.supply.verdicts import Verdict
 from builder.supply.verify import Held, verify
 
-from .everything import everything
-
 TAG = "1.0-0123456789ab"
 LICENCES = licences({"Jinja2": {"expression": "BSD-3-Clause"}})
 
@@ -73,9 +71,8 @@ class Published:
                 self.layout.attach(self.image, replace(each, content=content))
 
 
-def published(root: Path, *, word: str = "one", attached: bool = True) -> Published:
+def published(root: Path, prepared: Prepared, *, word: str = "one", attached: bool = True) -> Published:
     """Publish an image whose only layer has `word`."""
-    prepared = everything(root / "project")
     layout = Layout(root / "layout")
     image = put_image(layout, prepared, word)
     table = json.loads(image.content)

@@ -28,12 +28,12 @@ LICENCES = licences(
 )
 
 
-@pytest.fixture
-def prepared(tmp_path: Path) -> Prepared:
-    return everything(tmp_path)
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    return everything(tmp_path_factory.mktemp("project"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def both(prepared: Prepared) -> Bills:
     return bills(prepared, digest=IMAGE, licences=LICENCES)
 

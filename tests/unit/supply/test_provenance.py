@@ -17,12 +17,12 @@ from .everything import COMMIT, IMAGE, INNER, SECRET, above, everything
 RECORD = b'{"schema": 1}\n'
 
 
-@pytest.fixture
-def prepared(tmp_path: Path) -> Prepared:
-    return everything(tmp_path)
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    return everything(tmp_path_factory.mktemp("project"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def both(prepared: Prepared) -> Bills:
     return bills(prepared, digest=IMAGE, licences={})
 

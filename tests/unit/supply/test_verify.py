@@ -11,23 +11,30 @@ import pytest
 
 from builder import record as records
 from builder.errors import LockError
+from builder.project import Prepared
 from builder.reference import Digest
 from builder.schema import verify_schema
 from builder.supply.signing import Trusted
 from builder.supply.verdicts import Verdict
 
+from .everything import everything
 from .published import TAG, Published, blob_path, published, put_image
 
 
-@pytest.fixture
-def whole(tmp_path: Path) -> Published:
-    return published(tmp_path)
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    return everything(tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture
-def bare(tmp_path: Path) -> Published:
+def whole(tmp_path: Path, prepared: Prepared) -> Published:
+    return published(tmp_path, prepared)
+
+
+@pytest.fixture
+def bare(tmp_path: Path, prepared: Prepared) -> Published:
     """The same without documents."""
-    return published(tmp_path, attached=False)
+    return published(tmp_path, prepared, attached=False)
 
 
 def states(verdict: Verdict) -> dict[str, str]:
