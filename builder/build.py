@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ from builder.patchproof import ledger_in, tell_redundant
 from builder.plan import Action, Plan
 from builder.project import Prepared, known, prepare, recorded, went_in
 from builder.publish import offer, point_moving, release, tag_is_taken
+from builder.records import covers, withdraw
 from builder.reference import Digest, LayoutReference, Place, parse_place
 from builder.story import Story
 from builder.supply.accompany import accompany, bills_of, is_accompanied, require_signable
@@ -94,7 +95,7 @@ def build(
         held = known(workspace, prepared)
         if planned.action is Action.SKIP and held is not None and cache:
             reference = _reference(destination, prepared, Digest(held.digest))
-            if _is_recorded(workspace, prepared, held.digest, terms.tiers, reference=reference):
+            if covers(workspace, prepared, held.digest, terms.tiers, published=reference is not None):
                 if destination is not None and reference is not None:
                     _keep(
                         prepared, destination, Digest(held.digest), reference=reference, workspace=workspace,
@@ -136,7 +137,7 @@ def build(
         try:
             report = smoke(prepared, image.id, workspace=workspace, story=story, terms=terms)
         except SmokeError:
-            _withdraw(workspace, prepared, story)
+            withdraw(workspace, prepared, story)
             raise
         patches = ledger_in(image.id, prepared.recipe)
         tell_redundant(prepared.recipe, patches, story, strict=strict)
@@ -223,18 +224,6 @@ def _bring(
     return outcome.reference
 
 
-def _is_recorded(
-    workspace: Workspace, prepared: Prepared, digest: str, tiers: Collection[str], *, reference: str | None
-) -> bool:
-    """Tell whether an image need not be tested again: by its record, where it is published or tiers are asked."""
-    if reference is None and not tiers:
-        return True
-    table = recorded(workspace, prepared.recipe.name)
-    if table is None or table["digest"] != digest or table["content-key"] != prepared.content_key:
-        return False
-    return record.passed(table, ("cpu", *tiers))
-
-
 def _keep(
     prepared: Prepared,
     destination: Destination,
@@ -269,15 +258,6 @@ def _keep(
         mirrors=mirrors, story=story,
     )  # fmt: skip
     write_atomic(workspace.pin(name), record.dump(renewed))
-
-
-def _withdraw(workspace: Workspace, prepared: Prepared, story: Story) -> None:
-    """Remove the record of an image that does not pass its tests now; one of other content stays."""
-    table = recorded(workspace, prepared.recipe.name)
-    if table is not None and table["content-key"] == prepared.content_key:
-        path = workspace.pin(prepared.recipe.name)
-        path.unlink()
-        story.warn(f"{workspace.shown(path)}: removed, its image does not pass its smoke tests any more")
 
 
 def _fetch(

@@ -350,14 +350,20 @@ def plan_offline(workspace: Workspace, prepared: Prepared) -> plan.Plan:
 def known(workspace: Workspace, prepared: Prepared) -> plan.Known | None:
     """Return what is known of an image's last build: here, or where its record was committed.
 
-    What happened here last counts, unless it was of another content and the record is of this one.
+    What happened here last counts, unless the record is nearer to what is wanted now: of this content where here
+    was another one, or tested as it would be now where here it was tested otherwise.
     """
     path = workspace.dist / prepared.recipe.name / "state.json"
     state = record.parse_state(path.read_text(), file=workspace.shown(path)) if path.exists() else None
-    if state is not None and state.content_key == prepared.content_key:
+    wanted = (prepared.content_key, prepared.test_key)
+    if state is not None and (state.content_key, state.test_key) == wanted:
         return state
     table = recorded(workspace, prepared.recipe.name)
-    if table is None or (state is not None and table["content-key"] != prepared.content_key):
+    if table is None:
+        return state
+    here = 0 if state is None else 1 + (state.content_key == prepared.content_key)
+    there = (table["content-key"] == prepared.content_key) * (2 + (table["test-key"] == prepared.test_key))
+    if state is not None and here >= there:
         return state
     changed = whatchanged.changes(origins.in_short(went_in(prepared)), origins.in_short(table))
     return plan.Known(

@@ -164,6 +164,19 @@ def test_what_was_built_here_last_counts_unless_the_record_alone_is_of_todays_co
     there = known(workspace, of)
     assert there is not None
     assert (there.content_key, there.digest, there.passed) == (of.content_key, f"sha256:{'d' * 64}", True)
+    write_atomic(
+        workspace.dist / "one/state.json",
+        state(inputs={}, content_key=of.content_key, test_key="0" * 64, digest=f"sha256:{'e' * 64}", passed=True),
+    )
+    assert known(workspace, of) == there  # which was tested as it would be now
+    committed(workspace, "one", **{"test-key": "1" * 64})
+    tested_otherwise = known(workspace, of)
+    assert tested_otherwise is not None
+    assert tested_otherwise.digest == f"sha256:{'e' * 64}"
+    write_atomic(
+        workspace.dist / "one/state.json",
+        state(inputs={}, content_key="0" * 64, test_key="", digest=f"sha256:{'e' * 64}", passed=True),
+    )
     committed(workspace, "one", **{"content-key": "1" * 64})
     older = known(workspace, of)
     assert older is not None

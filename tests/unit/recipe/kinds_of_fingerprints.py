@@ -1,4 +1,4 @@
-"""How a test moves the fingerprint, or leaves it, by the row of docs/fingerprint.md, as `kinds` does for the key."""
+"""How a test moves the fingerprint, or leaves it, by the row of docs/fingerprint.md; the key has `kinds`."""
 
 from __future__ import annotations
 
