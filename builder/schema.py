@@ -194,7 +194,94 @@ def verify_schema() -> dict[str, Any]:
     }  # fmt: skip
 
 
-SCHEMAS = {"recipe": recipe_schema, "lock": lock_schema, "pin": pin_schema, "verify": verify_schema}
+def diff_schema() -> dict[str, Any]:
+    """Return the schema of what `rocm-images diff --json` writes; a group that a side does not know is null."""
+    text, change = _or_null(_TEXT), _table({
+        "name": (_TEXT, "What differs."),
+        "old": (_or_null(_TEXT), "As it was; null where there was none."),
+        "new": (_or_null(_TEXT), "As it is; null where there is none."),
+    })  # fmt: skip
+    changes = {"type": "array", "items": change}
+    size = _or_null({"type": "integer", "minimum": 0})
+    compared: dict[str, tuple[Mapping[str, Any], str]] = {
+        "name": (_TEXT, "Its name."),
+        "status": ({"enum": ["same", "changed", "added", "removed"]}, "What became of it."),
+        "old": (text, "Its version, or its state; null where it was not there."),
+        "new": (text, "The same now."),
+    }
+    told: tuple[Mapping[str, Any], str] = (changes, "Every fact of it that differs.")
+    patched: dict[str, tuple[Mapping[str, Any], str]] = {
+        "target": (_TEXT, "The component it is for."),
+        "reason": (text, "Why it is there."),
+    }
+    side = _table({
+        "label": (_TEXT, "How it was named."),
+        "document": ({"enum": ["lock", "record", "image"]}, "What says what it is made of."),
+        **{
+            key: (text, words)
+            for key, words in (
+                ("image", "Name of the image."), ("version", "Version of its engine."),
+                ("reference", "Its reference."), ("digest", "Its digest."), ("content-key", "Its content key."),
+                ("fingerprint", "Its fingerprint."),
+            )
+        },
+    })  # fmt: skip
+    moved = _table({
+        "old": (text, "As it was."), "new": (text, "As it is."),
+        "moved": (_or_null({"type": "boolean"}), "Whether it differs; null where a side does not know it."),
+    })  # fmt: skip
+    return {
+        "$schema": _DRAFT,
+        "title": "What differs between two images of rocm-images",
+        **_table({
+            "old": (side, "The image that is compared."),
+            "new": (side, "The one it is compared with."),
+            "components": (
+                _or_null({"type": "array", "items": _table({**compared, "changes": told})}), "The components."
+            ),
+            "patches": (
+                _or_null({"type": "array", "items": _table({**compared, **patched, "changes": told})}),
+                "The patches.",
+            ),
+            **{
+                key: (_or_null(changes), words)
+                for key, words in (
+                    ("bases", "What the stages start from."), ("packages", "Packages that are served."),
+                    ("build-packages", "Packages of the build stage alone."),
+                    ("distributions", "Python distributions that are no component."),
+                    ("contract", "What the image promises to whoever runs it."),
+                    ("fingerprint-inputs", "What the fingerprint is made of."),
+                )
+            },
+            **{
+                key: (moved, f"The {words}.")
+                for key, words in (
+                    ("gfx", "GPU targets"), ("python", "version of Python"), ("fingerprint", "engine fingerprint"),
+                    ("content-key", "content key"), ("digest", "digest"),
+                )
+            },
+            "pull": (
+                _table({
+                    "layers": (
+                        _or_null({"type": "array", "items": _table({
+                            "owner": (_TEXT, "Whose it is."), "digest": (_DIGEST, "Its digest."),
+                            "size": ({"type": "integer", "minimum": 0}, "Its compressed size in bytes."),
+                        })}),
+                        "The layers that a node with the old image does not have.",
+                    ),
+                    "size": (size, "Their bytes."),
+                    "size-of-all-above": (size, "The bytes of all layers from the first that differs on."),
+                    "size-of-image": (size, "The bytes of the whole new image."),
+                }),
+                "What a node that has the old image pulls for the new one.",
+            ),
+        }),
+    }  # fmt: skip
+
+
+SCHEMAS = {
+    "recipe": recipe_schema, "lock": lock_schema, "pin": pin_schema, "verify": verify_schema, "diff": diff_schema,
+}  # fmt: skip
 
 
 def dump(schema: Mapping[str, Any]) -> str:

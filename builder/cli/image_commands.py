@@ -230,7 +230,9 @@ def smoke_test(
 
 
 def schema(
-    of: Annotated[str, typer.Argument(metavar="[recipe|lock|pin|verify]", help="The kind of file.")] = "recipe",
+    of: Annotated[
+        str, typer.Argument(metavar="[recipe|lock|pin|verify|diff]", help="The kind of file.")
+    ] = "recipe",
 ) -> None:
     """Write the JSON Schema of a kind of file to standard output, for editors and other programs.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from builder.compare import Difference
 from builder.compare.pulling import pull
 from builder.compare.words import headline, rounded, size
 from builder.record import LayerEntry
+from builder.schema import diff_schema
 
 from .conftest import GOLDENS, PATCH, Edit, component, much, pair, recorded, triton
 
@@ -54,6 +56,11 @@ SITUATIONS = {
     "a-patch-that-does-something-else": lambda: of_records(patched_anew, {"sglang", "manifest"}, patched),
     "a-patch-that-is-gone": lambda: of_locks(None, patched),
 }
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_a_difference_is_json_as_its_schema_says(name: str) -> None:
+    jsonschema.Draft7Validator(diff_schema()).validate(json.loads(json.dumps(SITUATIONS[name]().plain())))
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
