@@ -7,6 +7,7 @@ tests may change without a page becoming another.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,13 +20,15 @@ from builder.recipe import BUILD_SUFFIX, Component, Recipe
 from builder.reference import parse_reference
 
 # Distributions by every name that they have, or had.
-_TORCH = ("torch",)
+_TORCH = ("torch", "torch-rocm")
 _COUNTED = (
     *_TORCH,
     "triton", "triton-rocm", "pytorch-triton", "pytorch-triton-rocm",
     "aiter", "amd-aiter",
 )  # fmt: skip
 _OF_DEBIAN = "python3-"
+# Where Debian has the code of torch: rebuilt without python3-torch, it has another version than that.
+_LIBRARY = re.compile(r"libtorch(?:-rocm)?[0-9.]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,14 +128,18 @@ def _beside(lock: Lock, components: tuple[Component, ...]) -> dict[str, dict[str
     found: dict[str, dict[str, object]] = {
         f"package.{each.name}": {"version": each.version, "sha256": each.sha256}
         for each in lock.deb
-        if each.stage != "build" and each.name not in named
-        and each.name.startswith(_OF_DEBIAN) and each.name.removeprefix(_OF_DEBIAN) in _COUNTED
+        if each.stage != "build" and each.name not in named and _is_counted(each.name)
     }  # fmt: skip
     return found | {
         f"distribution.{file.project}": {"wheel": [file.sha256]}
         for file in lock.served
         if file.project in _COUNTED and file.layer not in layers
     }
+
+
+def _is_counted(package: str) -> bool:
+    own = package.startswith(_OF_DEBIAN) and package.removeprefix(_OF_DEBIAN) in _COUNTED
+    return own or _LIBRARY.fullmatch(package) is not None
 
 
 def _has_torch(components: tuple[Component, ...], beside: Mapping[str, object]) -> bool:

@@ -188,9 +188,18 @@ for _key, _value in (("version", lambda word: word), ("sha256", samples.digest))
         deb(state, "python3-torch")[key] = value(word)
 
 
-@moving(DEBS)
-def package_that_nobody_names(state: OnDisk, word: str) -> None:
-    state.lock["deb"].append(deb(state, "hipcc") | {"name": "python3-triton", "version": word})
+for _package in ("python3-triton", "python3-torch-rocm", "libtorch2.6", "libtorch-rocm2.9"):
+
+    @moving(DEBS)
+    def package_that_nobody_names(state: OnDisk, word: str, package: str = _package) -> None:
+        state.lock["deb"].append(deb(state, "hipcc") | {"name": package, "version": word})
+
+
+for _package, _stage in (("libtorch-dev", "runtime"), ("python3-torchvision", "both"), ("libtorch2.6", "build")):
+
+    @staying(OTHER_DEBS)
+    def package_beside_torch(state: OnDisk, word: str, package: str = _package, stage: str = _stage) -> None:
+        state.lock["deb"].append(deb(state, "hipcc") | {"name": package, "stage": stage, "version": word})
 
 
 @moving(FROM_BASE, text=TORCH_OF_THE_BASE)
