@@ -11,6 +11,7 @@ from pathlib import Path
 
 from builder.workspace import Workspace
 
+from ..recipe import samples
 from ..recipe.on_disk import OnDisk, component, on_disk, wheel
 
 _STAMP = (1980, 1, 1, 0, 0, 0)
@@ -24,9 +25,9 @@ def git(root: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def committed(root: Path, *, under: str = "") -> OnDisk:
+def committed(root: Path, *, under: str = "", text: str = samples.FULL) -> OnDisk:
     """Make a project, in the folder `under` of a repository, and commit it."""
-    project = on_disk(root / under)
+    project = on_disk(root / under, text)
     project.prepared()
     (root / ".gitignore").write_text("dist\n.rocm-images\n")
     git(root, "init", "--quiet", "--initial-branch=main")

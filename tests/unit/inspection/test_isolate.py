@@ -22,7 +22,7 @@ from builder.record import dump, pin
 from builder.workspace import Workspace
 
 from ..compare.conftest import PATCH, component, pair
-from ..recipe import samples
+from ..recipe import kinds_of_patches, samples
 from ..recipe.on_disk import OnDisk
 from .projects import bump, commit, committed, files
 
@@ -108,6 +108,33 @@ def test_components_that_ask_for_one_another_are_one_step_that_says_why(tmp_path
     assert (
         "   together, because triton alone: sglang 0.5.16 requires triton==3.6.1, there would be 3.7.0\n" in shown
     )
+
+
+def test_the_files_of_patches_go_with_the_component_they_are_for(tmp_path: Path) -> None:
+    project = committed(tmp_path, text=kinds_of_patches.TEXT)
+    series = kinds_of_patches.locked(project, "series")["file"]
+    hook = kinds_of_patches.locked(project, "call")["file"]
+    for entry in (series[1], hook[0]):
+        project.files[entry["file"]] = "another text"
+        entry["sha256"] = samples.digest("another text")
+    series[0]["file"], gone = "patches/probe/0003-series.patch", series[0]["file"]
+    project.files[series[0]["file"]] = project.files.pop(gone)
+    series.reverse()
+    project.lock["source"]["kernels"]["patched"] = "f" * 40
+    now = project.prepared()
+    builds = planned(tmp_path, "HEAD:probe", "probe")
+    assert [build["changes"] for build in builds[1:]] == [
+        "kernels 1.0, otherwise made",
+        "sglang 0.5.16, otherwise made",
+    ]
+    assert builds[-1]["content-key"] == now.content_key
+
+    middle = files(Path(builds[1]["folder"]))
+    assert gone not in middle
+    assert middle["patches/probe/0003-series.patch"] == gone.encode()
+    assert middle[series[0]["file"]] == b"another text"
+    assert middle[f"images/probe/{hook[0]['file']}"] == hook[0]["file"].encode()
+    assert files(Path(builds[2]["folder"]))[f"images/probe/{hook[0]['file']}"] == b"another text"
 
 
 def test_a_record_is_the_revision_that_had_its_lock(tmp_path: Path) -> None:
