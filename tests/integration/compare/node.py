@@ -40,7 +40,11 @@ class Counting:
                 self.do_GET()
 
             def do_GET(self) -> None:
-                asked = {name: self.headers[name] for name in ("Accept", "Range") if name in self.headers}
+                asked = {
+                    name: ", ".join(self.headers.get_all(name, []))
+                    for name in ("Accept", "Range")
+                    if name in self.headers
+                }
                 url = f"http://{registry}{self.path}"
                 with requests.request(
                     self.command, url, headers=asked | {"Accept-Encoding": "identity"}, stream=True, timeout=60
