@@ -17,7 +17,7 @@ Status = Literal["same", "changed", "added", "removed"]
 PATCHES = "patches"  # how a component changed by its patches
 # What tells the bytes of a component; any other fact counts where both sides have it.
 
-_TELLING = ("wheel", "file", "sha256", "source", "commit", "tree", "patched", "apt", "package-version")
+_TELLING = ("wheel", "file", "sha256", "source", "commit", "tree", "patched", "built", "apt", "package-version")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
