@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from builder.cli.console import Console, in_ci
-from builder.cli.image_commands import Images, Json, MirrorsFile, workspace_of
+from builder.cli.image_commands import Images, MirrorsFile, workspace_of
 
 
 def register(app: typer.Typer) -> None:
@@ -30,7 +30,9 @@ def bump_check(
     write: Annotated[
         bool, typer.Option("--write", help="Write the locks that were made anew into the work tree.")
     ] = False,
-    as_json: Json = False,
+    as_json: Annotated[
+        bool, typer.Option("--json/--markdown", help="Write JSON, or Markdown, to standard output.")
+    ] = False,
     mirrors: MirrorsFile = None,
 ) -> None:
     """Say in Markdown what the change from one revision to another does to the images; build nothing.

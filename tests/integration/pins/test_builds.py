@@ -66,7 +66,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def project(site: Site) -> Iterator[Project]:
     made = project_at(site.root.parent / "project", site)
     yield made
-    for name in ("tools", "above", "stamped", "vllm-empty"):
+    for name in ("tools", "above", "stamped", "bumped", "vllm-empty"):
         listed = docker("image", "ls", "--quiet", "--filter", f"reference=rocm-images.local/{name}")
         for image in dict.fromkeys(listed.split()):
             docker("image", "rm", "--force", image)
@@ -141,7 +141,8 @@ def test_an_archive_is_laid_out_without_its_top_folder_and_nothing_of_git_is_in_
     assert not [name for name in names if "/.git" in f"/{name}"]
     manifest = json.loads(python(tools, "print(open('/usr/share/rocm-images/manifest.json').read())"))
     entries = {entry["name"]: entry for entry in manifest["components"]}
-    assert len(entries["greet"]["commit"]) == 40
+    assert len(entries["greet"]["tree"]) == 40
+    assert "commit" not in entries["greet"]  # another one with these files is the same image
     assert len(entries["notes"]["sha256"]) == 64
 
 
@@ -202,6 +203,62 @@ def test_a_wheel_of_another_version_than_the_pin_ends_the_build_with_both(projec
     outcome = project.run("build", "stamped")
     assert outcome.code == 5
     assert "component above: the build made above 0.0.0, the recipe says above 3.1" in outcome.err
+
+
+def test_a_commit_of_documents_is_no_build_and_the_same_digest_and_one_of_code_is_a_build(
+    site: Site, project: Project, tools: str
+) -> None:
+    engine = site.repository("engine")
+    first = engine.commit({"serve": "#!/bin/sh\necho one\n", "docs/use.md": "How to.\n", "version.txt": "1\n"})
+    build_commands = [
+        "mkdir -p {destdir}/usr/bin",
+        "install -m 755 serve {destdir}/usr/bin/serve",
+        "test ! -e docs",
+    ]
+    text = (
+        f'engine = "engine"\n[source.engine]\ngit = "{engine.url}"\nbranch = "main"\ncommit = "{first}"\n'
+        f'ignore = ["docs"]\n\n[[component]]\nname = "engine"\nsource = "engine"\nversion = "1.0"\n'
+        f"build = {json.dumps(build_commands)}\n\n{HOME}"
+    )
+
+    def bump(commit: str) -> str:
+        project.recipe(text.replace(first, commit), name="bumped", python="3.11", base=ON_TOOLS)
+        in_project("add", "--all", "images/bumped")
+        in_project("commit", "--quiet", "-m", "bump")
+        checked = project.run("bump-check", "HEAD~1..HEAD", "bumped", "--write")
+        assert checked.code == 0, checked.err
+        return checked.out
+
+    def in_project(*words: str) -> None:
+        user = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+        subprocess.run(["git", *user, *words], cwd=project.root, check=True, capture_output=True)
+
+    in_project("init", "--quiet")
+    in_project("add", "images/tools")
+    in_project("commit", "--quiet", "-m", "what is there")
+    assert "### bumped: has to be built" in bump(first)
+    in_project("add", "--all", "images/bumped")
+    in_project("commit", "--quiet", "-m", "lock")
+    built = project.run("build", "bumped")
+    assert built.code == 0, built.err[-3000:]
+
+    documents = engine.commit({"docs/use.md": "How to do it otherwise.\n"})
+    said = bump(documents)
+    assert "### bumped: no build: no build input changed" in said
+    assert "1 file changed, it does not reach the build: `docs/use.md`" in said
+    assert f'commit = "{documents}"' in project.lock_file("bumped").read_text()
+    assert project.run("plan", "bumped").out.splitlines()[-1].startswith("bumped: skip - ")
+    again = project.run("build", "bumped")
+    assert (again.code, again.out) == (0, built.out)
+    anew = project.run("build", "bumped", "--no-cache")
+    assert anew.code == 0, anew.err[-3000:]
+    assert anew.out == built.out  # nothing of the commit is in the bytes
+
+    in_project("add", "--all", "images/bumped")
+    in_project("commit", "--quiet", "-m", "lock")
+    assert "### bumped: has to be built" in bump(engine.commit({"serve": "#!/bin/sh\necho two\n"}))
+    planned = project.run("plan", "bumped").out.splitlines()[-1]
+    assert planned.startswith("bumped: build - source.engine: built ")
 
 
 @pytest.mark.network
