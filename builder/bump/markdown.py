@@ -38,10 +38,10 @@ def markdown(report: BumpReport) -> str:
     if report.gone:
         head.append(f"No longer there: {', '.join(map(_code, report.gone))}.")
     top = "\n".join(head)
-    whole = [top, *("\n".join(_image(image, differs=True)) for image in report.images)]
+    whole = [top, *(_image(image, differs=True) for image in report.images)]
     if len(text := "\n\n".join(whole) + "\n") <= _LONGEST_COMMENT:
         return text
-    short = ["\n".join(_image(image, differs=False)) for image in report.images]
+    short = [_image(image, differs=False) for image in report.images]
     fitting = [top]
     for block in short:
         if sum(map(len, fitting)) + len(block) > _LONGEST_COMMENT:
@@ -67,7 +67,11 @@ def headline(report: BumpReport) -> str:
     return f"{told}; {broken} with errors" if broken else told
 
 
-def _image(image: ImageBump, *, differs: bool) -> Iterator[str]:
+def _image(image: ImageBump, *, differs: bool) -> str:
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(_lines(image, differs=differs)))
+
+
+def _lines(image: ImageBump, *, differs: bool) -> Iterator[str]:
     errors = len(image.errors)
     broken = f", with {errors} error{'s' if errors > 1 else ''}" if errors else ""
     yield f"### {_plain(image.image)}: {_TITLES[image.verdict]}{broken}"
