@@ -19,6 +19,7 @@ from builder.engine import contents, images
 from builder.engine.client import info
 from builder.errors import EngineError, LockError, RecipeError
 from builder.mirrors import Mirrors
+from builder.project import LOCAL
 from builder.reference import Digest, ImageReference, parse_reference
 from builder.registries.reading import remote_image
 from builder.sources.transport import Patience
@@ -103,7 +104,7 @@ def _named(name: str, *, mirrors: Mirrors, story: Story, shallow: bool) -> Seen:
     if here is None:
         raise EngineError(
             f"{name}: no such image in the container engine, and no path or reference with a registry's host",
-            hint="for example: rocm-images inspect docker.io/rocm/vllm:latest",
+            hint="build it, or name it as its registry does: rocm-images inspect docker.io/rocm/vllm:latest",
         )
     return _in_engine(here, name=name, story=story, shallow=shallow)
 
@@ -170,10 +171,12 @@ def _saved(image: str, name: str, most: int | None, story: Story) -> tuple[Descr
 
 
 def _reference(name: str) -> ImageReference | None:
+    """Return how a registry calls an image, None for a name that is the engine's alone."""
     try:
-        return parse_reference(name)
+        reference = parse_reference(name)
     except ValueError:
         return None
+    return reference if reference.host != LOCAL else None
 
 
 def _digest(text: str) -> Digest:
