@@ -23,7 +23,7 @@ Change = Callable[[dict[str, Any]], None]
 def locked(
     namespace: Callable[[], str], shared: dict[str, Path], engine: docker.DockerClient
 ) -> Iterator[Project]:
-    """A project whose image `tiny` was locked and built, so that its files are in the store and its base is made.
+    """A project whose image `tiny` was locked and published, so that its files are there and its base is made.
 
     It has a file of its own in every session, so that no other session's containers are taken for this one's.
     """
@@ -33,7 +33,7 @@ def locked(
         project.add("tiny", TINY)
         (project.workspace.images / "tiny/marker/marker").write_text(secrets.token_hex(16))
         project.done("lock", "tiny")
-        project.done("build", "tiny")
+        project.done("build", "tiny", "--publish", project.publish)
         yield project
 
 

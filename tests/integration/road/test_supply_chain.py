@@ -7,7 +7,7 @@ import hashlib
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,12 +68,9 @@ class Signed:
 
 @pytest.fixture(scope="module")
 def signed(
-    locked: Project,
-    namespace: Callable[[], str],
-    shared: dict[str, Path],
-    engine: docker.DockerClient,
-    tmp_path_factory: pytest.TempPathFactory,
+    locked: Project, shared: dict[str, Path], engine: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Signed]:
+    """The image that is published already, signed afterwards: it is not built and not tested again for that."""
     keys = tmp_path_factory.mktemp("keys")
     for name in ("own", "other"):
         subprocess.run(
@@ -81,15 +78,16 @@ def signed(
             capture_output=True, env={"PATH": "/usr/bin:/bin", "HOME": str(keys), "COSIGN_PASSWORD": PASSWORD},
         )  # fmt: skip
     with removed_afterwards(engine) as projects:
-        project = make_project(namespace(), shared)
+        project = make_project(locked.publish, shared)
         projects.append(project)
-        project.add("tiny", locked.workspace.images / "tiny")
-        shutil.copytree(locked.workspace.dist, project.workspace.dist)
+        for name in ("images", "dist", "pins"):
+            shutil.copytree(locked.workspace.root / name, project.workspace.root / name, dirs_exist_ok=True)
         project.env["COSIGN_PASSWORD"] = PASSWORD
         built = project.run(
             "--verbose", "build", "tiny", "--publish", project.publish, "--sign", str(keys / "own.key")
         )
         assert built.status == 0, built.stderr
+        assert "tiny: skip" in built.stderr
         yield Signed(
             project=project, built=built, key=keys / "own.key", public=keys / "own.pub", others=keys / "other.pub"
         )
