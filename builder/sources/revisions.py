@@ -86,4 +86,4 @@ class Repository:
     def _git(self, *words: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Completed:
         # A checkout that CI mounts into a container belongs to somebody else.
         safe = ("git", "-c", "safe.directory=*", "-c", "core.quotePath=false")
-        return run([*safe, *words], cwd=cwd or self._project, env={"GIT_NO_LAZY_FETCH": "1", **(env or {})})
+        return run([*safe, *words], cwd=cwd or self._project, env=env)
