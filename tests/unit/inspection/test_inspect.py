@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from builder import render
 from builder.cli.app import app
 from builder.compare.foreign import told_by
-from builder.errors import RecipeError
+from builder.errors import EngineError, RecipeError
 from builder.patchledger import ledger
 
 from ..audit.images import Layout, layer
@@ -208,3 +208,9 @@ def test_what_cannot_be_looked_into_is_refused(words: list[str], message: str, t
     result = CliRunner().invoke(app, ["inspect", *words])
     assert isinstance(result.exception, RecipeError)
     assert result.exception.message == message
+
+
+def test_no_registry_is_asked_for_an_image_that_was_built_here_alone() -> None:
+    result = CliRunner().invoke(app, ["inspect", "rocm-images.local/probe:1"])
+    assert isinstance(result.exception, EngineError)
+    assert result.exception.message.startswith("no container engine answers")
