@@ -72,7 +72,7 @@ class Making:
                 raise about(error, prepared.recipe) from error
 
     def keep_cache(self, place: ImageReference | None) -> None:
-        """Put the cache of the build that was made there, if anywhere. What goes wrong is said and fails nothing."""
+        """Put the cache of the build that was made there, if anywhere. A failure is said, and fails nothing."""
         if place is None:
             return
         try:

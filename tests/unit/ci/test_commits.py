@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from builder import process
 from builder.ci import commits
 from builder.cli.app import app
 
+ROOT = Path(__file__).resolve().parents[3]
 BRANCH = "renovate/image-tiny"
 
 
@@ -116,3 +118,8 @@ def test_git_is_told_the_token_for_the_server_of_origin_by_its_environment() -> 
     )
     assert other.stdout == ""
     assert os.environ.get("GIT_CONFIG_COUNT") is None
+
+
+def test_renovate_is_told_to_ignore_this_author() -> None:
+    preset = json.loads((ROOT / "default.json").read_text(encoding="utf-8"))
+    assert preset["gitIgnoredAuthors"] == [commits.EMAIL]
