@@ -188,6 +188,13 @@ def test_other_distributions_are_told_what_to_install_by_hand(os_release, title)
     )
 
 
+def test_ubuntu_installs_what_its_hosted_runners_lack_and_is_not_asked_for_an_engine():
+    plan = _plan(UBUNTU, NOT_FETCHED, packages.MMDEBSTRAP, packages.KEYRING, packages.GIT)
+    assert plan == Installation(packages=("mmdebstrap", "debian-archive-keyring", "git"), files=())
+    with pytest.raises(EngineError):
+        _plan(UBUNTU, NOT_FETCHED, packages.MMDEBSTRAP, packages.BUILDX)
+
+
 def test_what_apt_would_change_is_read_from_its_simulation():
     told = """\
 Reading package lists...
