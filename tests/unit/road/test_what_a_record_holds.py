@@ -152,7 +152,10 @@ def test_an_address_loses_its_credentials_and_nothing_else(url: str, expected: s
     assert origins.address(url) == expected
 
 
-SECRET = st.text(alphabet=st.characters(codec="ascii", categories=("L", "N")), min_size=8, max_size=20)
+# What no message has a reason to say, as it has the word "password".
+SECRET = st.text(alphabet=st.characters(codec="ascii", categories=("L", "N")), min_size=8, max_size=20).map(
+    lambda text: f"zQ7{text}"
+)
 
 
 @given(user=SECRET, password=SECRET, scheme=st.sampled_from(["https", "http", "ssh", "git"]))
