@@ -20,7 +20,6 @@ from builder.compare.isolating import Step, steps
 from builder.compare.mixing import BASE, State, state
 from builder.declared import runtime_requirements
 from builder.errors import Failure, RecipeError
-from builder.inspection.revisions import as_of, commit_with_lock
 from builder.inspection.subjects import LOCK, at_revision
 from builder.lockfile import dump_lock
 from builder.mirrors import FILE_NAME, Mirrors
@@ -29,6 +28,7 @@ from builder.pinned import fetch_source
 from builder.project import Prepared, names, prepare
 from builder.recipe import Component, Recipe
 from builder.record import parse_pin
+from builder.sources.revisions import Repository, as_of
 from builder.story import Story
 from builder.workspace import Workspace, write_atomic
 
@@ -119,7 +119,7 @@ def _project(word: str, workspace: Workspace) -> Iterator[tuple[Workspace, str]]
         image, sha256 = str(table["image"]), str(table["lock"]).removeprefix("sha256:")
         source, commit = workspace, None
         if image not in names(workspace) or prepare(workspace, image).lock_hash != sha256:
-            commit = commit_with_lock(workspace, image, sha256)
+            commit = Repository(workspace.root).commit_with_lock(image, sha256)
     elif path.is_file() and path.name == LOCK and path.absolute().parents[1].name == "images":
         source, commit, image = Workspace(root=path.absolute().parents[2]), None, path.absolute().parent.name
     elif (found := at_revision(word, workspace)) is not None:

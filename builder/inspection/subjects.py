@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from builder import compare
 from builder.compare import Side
 from builder.errors import LockError, RecipeError
-from builder.inspection.revisions import as_of, commit_of
 from builder.inspection.seeing import see
 from builder.inspection.summing import summary_of
 from builder.lockfile import parse_lock
@@ -16,6 +16,7 @@ from builder.project import names, prepare
 from builder.recipe import parse_recipe
 from builder.record import parse_pin
 from builder.reference import parse_reference
+from builder.sources.revisions import Repository, as_of
 from builder.story import Story
 from builder.workspace import Workspace
 
@@ -50,8 +51,10 @@ def at_revision(word: str, workspace: Workspace) -> tuple[str, str] | None:
         parse_reference(word)
     except ValueError:
         revision, colon, image = word.rpartition(":")
-        commit = commit_of(workspace, revision) if colon and "/" not in image else None
-        return (commit, image) if commit is not None else None
+        if colon and "/" not in image:
+            with suppress(RecipeError):  # a project need not be in a repository
+                commit = Repository(workspace.root).commit(revision)
+                return (commit, image) if commit is not None else None
     return None
 
 

@@ -5,15 +5,21 @@ The work tree, the index and the refs of that repository are left alone. What th
 
 from __future__ import annotations
 
+import hashlib
 import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from builder.errors import RecipeError
+from builder.errors import LockError, RecipeError
 from builder.process import Completed, run
 from builder.sources.repository import said_by
+from builder.workspace import Workspace
 
 _RANGE = re.compile(r"(?P<base>[^\s.-]\S*?)(?P<dots>\.{2,3})(?P<head>(?:[^\s.-]\S*)?)")  # no ref has two dots
+_MOST = 1000  # revisions that are looked at for a lock
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,6 +28,17 @@ class Revisions:
 
     base: str
     head: str
+
+
+@contextmanager
+def as_of(workspace: Workspace, commit: str) -> Iterator[Workspace]:
+    """Give the project as it was at a commit, in a folder that goes away. Raises `RecipeError`."""
+    with tempfile.TemporaryDirectory(prefix="rocm-images-revision.") as folder:
+        past = Workspace(root=Path(folder) / "project")
+        Repository(workspace.root).export(commit, past.root)
+        if not past.images.is_dir():
+            raise RecipeError(f"{commit[:12]}: there is no images/ in the project at this revision")
+        yield past
 
 
 class Repository:
@@ -65,14 +82,33 @@ class Repository:
             if done.status != 0:
                 raise self._failure(f"{commit[:12]}: cannot be read", done)
 
+    def commit(self, name: str) -> str | None:
+        """Return the commit that a revision names, None where it names none."""
+        if not name or name.startswith("-"):
+            return None
+        done = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        return done.stdout.strip() if done.status == 0 else None
+
+    def commit_with_lock(self, image: str, sha256: str) -> str:
+        """Return the latest commit at which the lock of an image had this hash. Raises `LockError` without one."""
+        place = f"images/{image}/recipe.lock"
+        for commit in self._said("log", f"--max-count={_MOST}", "--format=%H", "--", place).split():
+            done = self._git("show", f"{commit}:./{place}")
+            if done.status == 0 and hashlib.sha256(done.stdout.encode()).hexdigest() == sha256:
+                return commit
+        raise LockError(
+            f"{place}: no revision of this project has the lock of sha256:{sha256[:12]}…",
+            hint="commit locks together with the records of what was built from them",
+        )
+
     def _commit(self, name: str) -> str:
-        done = self._git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-        if done.status != 0:
+        found = self.commit(name)
+        if found is None:
             raise RecipeError(
                 f"there is no commit {name!r} in this repository",
                 hint=f"git fetch origin {name}; in CI, check out with the whole history (fetch-depth: 0)",
             )
-        return done.stdout.strip()
+        return found
 
     def _said(self, *words: str, why: str = "") -> str:
         done = self._git(*words)
@@ -84,6 +120,7 @@ class Repository:
         return RecipeError(message, details=said_by(done))
 
     def _git(self, *words: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Completed:
-        # A checkout that CI mounts into a container belongs to somebody else.
-        safe = ("git", "-c", "safe.directory=*", "-c", "core.quotePath=false")
-        return run([*safe, *words], cwd=cwd or self._project, env=env)
+        quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
+        return run(
+            ["git", "-c", "core.quotePath=false", *words], cwd=cwd or self._project, env=quiet | (env or {})
+        )
