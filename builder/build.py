@@ -112,7 +112,7 @@ def build(
                 prepared, destination, story, containerd_store=engine.containerd_store, move_tag=move_tag
             )
         if image is None:
-            require_room(name, prepared.recipe.build.disk, engine, story)
+            require_room(name, prepared.recipe.build.disk, engine, making, story)
             below = {
                 base: _bring(
                     base,

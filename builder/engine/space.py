@@ -15,6 +15,7 @@ import requests
 import tomli
 
 from builder import process
+from builder.engine.builders import Builder
 from builder.engine.client import EngineInfo, connect
 from builder.errors import EngineError
 
@@ -64,6 +65,14 @@ def data_folder(engine: EngineInfo) -> Path | None:
     return _containerd_root(_CONTAINERD_CONFIGURATION)
 
 
+def build_folder(engine: EngineInfo, builder: Builder) -> Path | None:
+    """Return the folder with what a builder keeps while it builds; None where that is on another machine."""
+    if builder.in_engine:
+        return data_folder(engine)
+    # Its container keeps it in a volume, and those are always below the engine's own folder.
+    return Path(engine.data_root) if builder.driver == "docker-container" and engine.is_here else None
+
+
 def _starts_its_own(engine: EngineInfo) -> bool:
     if engine.containerd is not None:
         return not Path(engine.containerd).is_relative_to(_CONTAINERD_SOCKET.parent)
@@ -79,18 +88,17 @@ def _containerd_root(configuration: Path) -> Path:
     return Path(root) if isinstance(root, str) and root else _CONTAINERD_ROOT
 
 
-def build_cache(builder: str | None = None) -> int:
+def build_cache(builder: str) -> int:
     """Return the size of a builder's cache in bytes, 0 where it does not tell."""
-    done = process.run(["docker", "buildx", "du", *(["--builder", builder] if builder else [])])
+    done = process.run(["docker", "buildx", "du", "--builder", builder])
     found = re.search(r"^Total:\s+([0-9.]+)(\w+)", done.stdout, re.MULTILINE)
     return int(float(found[1]) * _UNITS.get(found[2], 0)) if done.status == 0 and found else 0
 
 
-def prune_cache(*, unused_hours: int, builder: str | None = None) -> int:
+def prune_cache(builder: str, *, unused_hours: int) -> int:
     """Give back the build cache that was not used for so many hours (0: all of it); return its size in bytes."""
-    chosen = ["--builder", builder] if builder else []
     limits = ["--filter", f"until={unused_hours}h"] if unused_hours else ["--all"]
-    done = process.run(["docker", "buildx", "prune", "--force", *chosen, *limits])
+    done = process.run(["docker", "buildx", "prune", "--force", "--builder", builder, *limits])
     if done.status != 0:
         raise EngineError("the build cache could not be pruned", details=done.tail, hint="rocm-images doctor")
     found = re.search(r"^Total:\s+([0-9.]+)(\w+)", done.stdout, re.MULTILINE)

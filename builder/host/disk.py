@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from builder.engine import images, space
+from builder.engine.builders import DEFAULT, Builder
 from builder.engine.client import EngineInfo
 from builder.errors import EngineError
 from builder.grammar import in_bytes
@@ -28,13 +29,14 @@ class Freed:
     room: space.Room | None
 
 
-def require_room(name: str, disk: str | None, engine: EngineInfo, story: Story) -> None:
-    """Raise `EngineError` where an image's build takes more than the engine's file system has free.
+def require_room(name: str, disk: str | None, engine: EngineInfo, builder: Builder, story: Story) -> None:
+    """Raise `EngineError` where an image's build takes more than the builder's file system has free.
 
     `disk` is what the recipe of image `name` declares, for a build from nothing. What the build cache holds counts
-    as free, because the build uses it or it can be given back; that is said. An engine elsewhere is not looked at.
+    as free, because the build uses it or it can be given back; that is said. What is on another machine is not
+    looked at.
     """
-    folder = space.data_folder(engine) if disk is not None else None
+    folder = space.build_folder(engine, builder) if disk is not None else None
     if disk is None or folder is None:
         return
     wanted = in_bytes(disk)
@@ -45,7 +47,7 @@ def require_room(name: str, disk: str | None, engine: EngineInfo, story: Story) 
         return
     if room.free >= wanted:
         return
-    cached = space.build_cache()
+    cached = space.build_cache(builder.name)
     key = f"images/{name}/recipe.toml: build.disk"
     if room.free + cached >= wanted:
         story.warn(
@@ -90,7 +92,7 @@ def free(
     for base in images.local_ids(f"{LOCAL}/base*"):  # loaded again by the build that needs it
         images.remove(base)
         gone.append(base)
-    cache = space.prune_cache(unused_hours=0 if everything else unused_hours)
+    cache = space.prune_cache(DEFAULT, unused_hours=0 if everything else unused_hours)
     folder = space.data_folder(engine)
     return Freed(
         images=tuple(gone), kept=tuple(kept), cache=cache, room=space.room(folder) if folder is not None else None

@@ -10,7 +10,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from builder import process
-from builder.engine import space
+from builder.engine import builders, space
+from builder.engine.builders import Builder
 from builder.engine.client import EngineInfo
 from builder.errors import EngineError
 from builder.host.disk import require_room
@@ -25,6 +26,9 @@ from builder.engine.space import room
 here = room(Path(sys.argv[1]) / "not" / "there" / "yet")
 print(json.dumps([here.free, here.total]))
 """
+
+
+OWN = builders.builder(None)
 
 
 class Told:
@@ -73,6 +77,11 @@ def test_the_folder_with_the_layers_is_the_engine_s_or_that_of_the_containerd_it
     assert space.data_folder(engine(here, containerd_store=True, containerd=system)) != here
     assert space.data_folder(engine(here, host="ssh://builder")) is None
 
+    container = Builder(name="of-ci", driver="docker-container", in_engine=False)
+    store = engine(here, containerd_store=True, containerd=system)
+    assert space.build_folder(store, OWN) == space.data_folder(store)
+    assert space.build_folder(store, container) == here
+
     configuration = tmp_path / "config.toml"
     assert space._containerd_root(configuration) == Path("/var/lib/containerd")
     configuration.write_text('version = 2\nroot = "/big/containerd"\n')
@@ -84,7 +93,7 @@ def test_the_folder_with_the_layers_is_the_engine_s_or_that_of_the_containerd_it
 def test_a_build_does_not_begin_on_a_disk_that_is_too_small_for_what_its_recipe_declares(tmp_path: Path) -> None:
     told = Told()
     with pytest.raises(EngineError) as failure:
-        require_room("probe", "900000g", engine(tmp_path), told)
+        require_room("probe", "900000g", engine(tmp_path), OWN, told)
     free = space.room(tmp_path)
     assert failure.value.message == (
         "images/probe/recipe.toml: build.disk: a build takes up to 900000.0 GiB of the engine's disk, "
@@ -100,15 +109,20 @@ def test_a_build_does_not_begin_on_a_disk_that_is_too_small_for_what_its_recipe_
 
 
 @pytest.mark.parametrize(
-    ("disk", "of"),
-    [("1m", {}), (None, {}), ("900000g", {"host": "tcp://10.0.0.1:2376"})],
-    ids=["there is room", "nothing is declared", "an engine on another machine"],
+    ("disk", "of", "by"),
+    [
+        ("1m", {}, OWN),
+        (None, {}, OWN),
+        ("900000g", {"host": "tcp://10.0.0.1:2376"}, OWN),
+        ("900000g", {}, Builder(name="cluster", driver="kubernetes", in_engine=False)),
+    ],
+    ids=["there is room", "nothing is declared", "an engine on another machine", "a builder on another machine"],
 )
 def test_a_build_begins_where_nothing_speaks_against_it(
-    tmp_path: Path, disk: str | None, of: dict[str, object]
+    tmp_path: Path, disk: str | None, of: dict[str, object], by: Builder
 ) -> None:
     told = Told()
-    require_room("probe", disk, engine(tmp_path, **of), told)
+    require_room("probe", disk, engine(tmp_path, **of), by, told)
     assert not told.warnings
 
 
