@@ -109,7 +109,7 @@ def test_stored_cache_pages_belong_to_this_engine_alone(fingerprint: str, probin
 
 @pytest.mark.asks("fingerprint")
 @pytest.mark.hint("build the image again; the manifest, the label and the caches come from one lock")
-def test_the_variable_the_label_and_the_manifest_have_one_fingerprint(fingerprint: str, probing: Probing) -> None:
+def test_variable_and_label_and_manifest_have_one_fingerprint(fingerprint: str, probing: Probing) -> None:
     """Nobody could tell from a running container, or from its image, which stored pages are its own."""
     config = contents.config(probing.image)
     (manifest,) = read_files(probing.image, [MANIFEST])

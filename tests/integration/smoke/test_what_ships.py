@@ -22,7 +22,7 @@ Forge = Callable[..., str]
 SHIPS = "nothing is in the image that must not ship"
 WARM = "no cache came along with the image"
 NEVER = "no variable is set that must not be"
-ONE_FINGERPRINT = "the variable, the label and the manifest have one fingerprint"
+ONE_FINGERPRINT = "variable and label and manifest have one fingerprint"
 MADE = "printf '\\177ELF\\2\\1\\1\\0\\0\\0\\0\\0\\0\\0\\0\\0\\4\\0' > /core"
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----"
 
