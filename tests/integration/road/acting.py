@@ -91,21 +91,21 @@ class Repository:
         git(self.folder, "fetch", "--quiet", "origin")
         return git(self.folder, "rev-parse", "HEAD")
 
-    def act(self, workflow: str, *words: str, env: Mapping[str, str] | None = None) -> Run:
-        """Push: run a workflow of this repository to its end."""
+    def act(self, workflow: str, *words: str, event: str = "push") -> Run:
+        """Run a workflow of this repository to its end, as after this event."""
         self.runs += 1
         standins = self.project.folder / f"actions-{self.runs}"
         replaced = [f"--local-repository={pin}={place}" for pin, place in self._standins(standins).items()]
         run = subprocess.run(
             [
-                BIN / "act", "push", "--workflows", f".github/workflows/{workflow}",
+                BIN / "act", event, "--workflows", f".github/workflows/{workflow}",
                 "--platform", "ubuntu-24.04=-self-hosted", "--no-cache-server", *replaced, *words,
             ],
             cwd=self.folder, capture_output=True, text=True, check=False, timeout=SAFETY_SECONDS,
             env={
                 **{k: v for k, v in os.environ.items() if k not in ("CI", "GITHUB_ACTIONS", "NO_COLOR")},
                 "XDG_CACHE_HOME": str(self.project.folder / "act"), "TMPDIR": str(self.project.scratch),
-                "NO_COLOR": "1", **self.env, **(env or {}),
+                "NO_COLOR": "1", **self.env,
             },
         )  # fmt: skip
         (self.project.folder / f"act-{self.runs}.log").write_text(run.stdout + run.stderr)

@@ -175,11 +175,14 @@ class Robot:
         git(folder, "merge", "--quiet", "--no-ff", "--message", "Merge", f"origin/{BRANCH}")
         git(folder, "push", "--quiet", "origin", "main")
 
-    def _act(self, workflow: str) -> Run:
+    def fetchable(self) -> Run:
+        return self._act("fetchable.yml", event="schedule")
+
+    def _act(self, workflow: str, *, event: str = "push") -> Run:
         return self.repository.act(
             workflow, f"--local-repository={PROGRAM}@{THIS}={REPOSITORY}", "--actor", "robot",
             "--secret", "GITHUB_TOKEN=ghs_of-the-job", "--env", f"GITHUB_API_URL={self.forge.address}",
-            "--env", "GITHUB_REPOSITORY=octo/recipes",
+            "--env", "GITHUB_REPOSITORY=octo/recipes", event=event,
         )  # fmt: skip
 
 
@@ -204,6 +207,10 @@ def robot(tiny: Tiny) -> Iterator[Robot]:
         repository = Repository(project=project, env={"DOCKER_CONFIG": str(project.folder / "docker")})
         repository.start()
         yield Robot(repository=repository, upstream=source, forge=comments)
+
+
+def first_commit(robot: Robot) -> str:
+    return git(robot.upstream.folder / "marker", "rev-list", "--max-parents=0", "HEAD")
 
 
 def test_a_commit_upstream_becomes_a_tested_digest_in_a_deployment_and_one_of_documents_nothing(
@@ -263,3 +270,10 @@ def test_a_commit_upstream_becomes_a_tested_digest_in_a_deployment_and_one_of_do
     assert json.loads(run.output("pins"))["tiny"] == after
     published = {reference.partition("@")[0].rpartition(":")[2] for reference in (before, after)}
     assert set(project.tags("tiny")) == published
+
+    # All of it can be fetched, until upstream takes back what was pinned.
+    assert robot.fetchable().jobs == {"fetchable": "succeeded"}
+    git(robot.upstream.folder / "marker", "update-ref", "refs/heads/main", first_commit(robot))
+    gone = robot.fetchable()
+    assert gone.jobs == {"fetchable": "failed"}
+    assert f"commit {third} is not on branch 'main'" in gone.said
