@@ -286,8 +286,9 @@ def _fetch(
     content = destination.labels(image).get(f"{render.LABEL}.content-key") if image is not None else None
     if image is None or content != prepared.content_key:
         if not move_tag:
+            built = f", which is {here} here" if here is not None else ""
             raise tag_is_taken(
-                place, digest, f"of content {content or 'unknown'}, expected {prepared.content_key}"
+                place, digest, f"of content {content or 'unknown'}, expected {prepared.content_key}{built}"
             )
         story.warn(f"{place}: the tag names other bytes and is moved")
         return None

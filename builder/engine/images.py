@@ -134,7 +134,8 @@ def push(reference: ImageReference, story: Story) -> Digest | None:
         for event in client.images.push(reference.name, tag=reference.tag, stream=True, decode=True):
             if "error" in event:
                 raise PublishError(
-                    f"{reference}: the registry did not take the image", details=(str(event["error"]).strip(),),
+                    f"{reference.name}: the registry did not take the image",
+                    details=(str(event["error"]).strip(),),
                     hint="no version tag was set; try again when the registry is well",
                 )  # fmt: skip
             status = str(event.get("status", ""))
@@ -144,7 +145,7 @@ def push(reference: ImageReference, story: Story) -> Digest | None:
                 digest = Digest(said[1])
     except docker.errors.APIError as error:
         raise PublishError(
-            f"{reference}: the registry did not take the image", details=(str(error.explanation),)
+            f"{reference.name}: the registry did not take the image", details=(str(error.explanation),)
         ) from error
     except (docker.errors.DockerException, requests.RequestException) as error:
         raise _engine_gone(error) from error

@@ -15,6 +15,8 @@ import pytest
 from builder.engine.client import connect
 from builder.host import engine_service
 from builder.host.engine_service import EngineSettings
+from builder.reference import parse_place
+from builder.registries.layouts import Layout
 from builder.story import Silent
 
 from .conftest import Tiny
@@ -82,3 +84,35 @@ def test_the_pinned_digest_is_the_registrys_and_a_second_run_skips(older: str, t
         (layer["owner"], None) for layer in pin["layers"]
     ]
     assert [each["name"] for each in told["components"]] == [each["name"] for each in pin["components"]]
+
+
+def test_a_layout_gets_a_digest_of_its_own_over_the_tested_configuration(older: str, tiny: Tiny) -> None:
+    project = tiny()
+    project.env["DOCKER_HOST"] = older
+    first = project.run("build", "tiny", "--publish", "oci:out")
+    assert first.status == 0, first.stderr
+    place = parse_place(first.result)
+    layout = Layout(project.folder / "out/tiny")
+    served = layout.standing(str(place.tag))
+    assert served is not None
+    assert (str(served.digest), json.loads(project.workspace.pin("tiny").read_text())["digest"]) == (
+        str(place.digest), str(place.digest),
+    )  # fmt: skip
+    config = json.loads(served.content)["config"]["digest"]
+    client = connect(older)
+    name = f"rocm-images.local/tiny:{place.tag}"
+    assert client.images.get(name).id == config
+    again = project.run("build", "tiny", "--publish", "oci:out")
+    assert again.stdout == first.stdout
+    assert "tiny: skip - " in again.stderr
+
+    # What is loaded from it has the layers of what was tested.
+    client.images.remove(name, force=True)
+    (project.workspace.dist / "tiny/state.json").unlink()
+    project.workspace.pin("tiny").unlink()
+    loaded = project.run("build", "tiny", "--publish", "oci:out")
+    assert loaded.status == 0, loaded.stderr
+    assert "==> loading oci:out/tiny@" in loaded.stderr
+    assert loaded.stdout == first.stdout
+    assert client.images.get(name).id == config
+    client.close()

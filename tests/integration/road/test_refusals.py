@@ -82,7 +82,8 @@ def test_a_tag_that_names_other_content_is_not_moved_unless_told_so(tiny: Tiny) 
     assert refused.status == 7, refused.stderr
     assert refused.stdout == ""
     assert f"error: {name}: the tag names other bytes already" in refused.stderr
-    assert foreign in refused.stderr
+    assert f"  | published {foreign}" in refused.stderr
+    assert f"which is {digest} here" in refused.stderr
     assert "hint: publish under another tag, or move this one with --move-tag" in refused.stderr
     assert project.served("tiny", tag).headers["Docker-Content-Digest"] == foreign
     assert (
@@ -93,6 +94,7 @@ def test_a_tag_that_names_other_content_is_not_moved_unless_told_so(tiny: Tiny) 
     assert moved.status == 0, moved.stderr
     assert moved.stdout == f"{name}@{digest}\n"
     assert project.served("tiny", tag).headers["Docker-Content-Digest"] == digest
+    assert json.loads(project.workspace.pin("tiny").read_text())["moved-from"] == foreign
 
 
 def test_a_tag_that_names_other_bytes_of_the_same_content_is_not_moved_by_a_rebuild(tiny: Tiny) -> None:
@@ -112,7 +114,7 @@ def test_a_tag_that_names_other_bytes_of_the_same_content_is_not_moved_by_a_rebu
     assert json.loads(project.workspace.pin("tiny").read_text())["digest"] == digest
 
 
-def test_a_registry_that_breaks_off_in_the_middle_of_a_push_leaves_no_tag_and_no_pin(tiny: Tiny) -> None:
+def test_a_registry_that_breaks_off_in_the_middle_of_a_push_leaves_no_version_tag_and_no_pin(tiny: Tiny) -> None:
     project = tiny()
     host, _, namespace = project.publish.partition("/")
     relay = Relay(host, at=rb"PUT /v2/[^ ]*/manifests/")
@@ -121,9 +123,8 @@ def test_a_registry_that_breaks_off_in_the_middle_of_a_push_leaves_no_tag_and_no
     relay.close()
     ended = run.wait()
     assert ended.status == 7, ended.stderr
-    assert f"error: {relay.address}/{namespace}/tiny:26.4-" in ended.stderr
-    assert "the registry did not take the image" in ended.stderr
-    assert project.tags("tiny") == []
+    assert f"error: {relay.address}/{namespace}/tiny: the registry did not take the image" in ended.stderr
+    assert set(project.tags("tiny")) <= {"candidate"}  # what was under way may have come through
     assert not project.workspace.pin("tiny").exists()
     assert project.build("tiny").status == 0
 
