@@ -74,8 +74,8 @@ class Destination(Protocol):
         """Let a tag name an image."""
         ...
 
-    def settle(self, image: Candidate, story: Story) -> None:
-        """Take away what only served the way there, where that is possible."""
+    def settle(self, tag: str, image: Candidate, story: Story) -> None:
+        """Take away what only served the way there, and have the engine know the image by its name, if possible."""
         ...
 
     def fetch(self, image: Candidate, name: str, story: Story) -> str:
@@ -167,13 +167,18 @@ class InRegistry:
                 details=(f"given  {image.digest}", f"served {served.digest if served else 'nothing'}"),
             )
 
-    def settle(self, image: Candidate, story: Story) -> None:
-        """See `Destination`. The tag may be another run's by now, and is left to that one then."""
+    def settle(self, tag: str, image: Candidate, story: Story) -> None:
+        """See `Destination`. The candidate's tag may be another run's by now, and is left to that one then."""
         try:
             if self._registry.digest_of(CANDIDATE) == image.digest:
                 self._registry.remove_tag(CANDIDATE)
         except (Refused, Unreachable) as error:
             story.note(f"the tag {CANDIDATE} stays in {self._name}: {error}")
+        try:
+            # By digest it has all layers already, and fetches none; the older store learns the digest by it.
+            images.tag(images.pull(self._name.at(digest=image.digest), story), self._name.at(tag=tag))
+        except EngineError as error:
+            story.warn(f"{self._name.at(tag=tag)}: published, but the engine does not know it: {error.message}")
 
     def fetch(self, image: Candidate, name: str, story: Story) -> str:
         """See `Destination`. It is called by its reference in the registry."""
@@ -272,8 +277,8 @@ class InLayout:
         if self.standing(tag) != image.digest:
             raise PublishError(f"{self._name.at(tag=tag)}: the layout does not hold what was written to it")
 
-    def settle(self, image: Candidate, story: Story) -> None:
-        """See `Destination`. There is nothing of the kind."""
+    def settle(self, tag: str, image: Candidate, story: Story) -> None:
+        """See `Destination`. There is nothing of the kind, and no engine calls an image by its layout."""
 
     def fetch(self, image: Candidate, name: str, story: Story) -> str:
         """See `Destination`."""

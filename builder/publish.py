@@ -65,7 +65,7 @@ def release(offered: Offered, destination: Destination, *, moving: Sequence[str]
         if offered.moved_from is not None:
             story.warn(f"{place}: moved from {offered.moved_from} to {digest}")
     point_moving(digest, destination, moving, story)
-    destination.settle(offered.image, story)
+    destination.settle(offered.tag, offered.image, story)
 
 
 def point_moving(digest: Digest, destination: Destination, tags: Sequence[str], story: Story) -> None:
