@@ -235,6 +235,7 @@ def _sorted_out(
     context: typer.Context, words: list[str]
 ) -> tuple[list[tuple[str, dict[str, Any]]], list[str], bool]:
     """Return the records, the deployments, and whether one image was named: the first word, if it is one."""
+    from builder.deploy.gate import in_layout
     from builder.errors import LockError, RecipeError
     from builder.problems import nearest
     from builder.project import names
@@ -258,7 +259,9 @@ def _sorted_out(
         raise LockError(
             "no image has a published, tested build here", hint="rocm-images build IMAGE --publish HOST/NAMESPACE"
         )
-    return [_record(context, name) for name in have], files, False
+    records = [_record(context, name) for name in have]
+    # Of all images, those count that something can pull.
+    return [each for each in records if not in_layout(each[1])] or records, files, False
 
 
 def _judged(files: list[str], targets: list[Target], *, at: list[str], every: bool) -> list[tuple[Path, Pinned]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from builder.deploy.names import Target
 from builder.errors import LockError, RecipeError, SmokeError
-from builder.reference import Digest, ImageReference, Place, parse_place, parse_repository
+from builder.reference import LAYOUT, Digest, ImageReference, Place, parse_place, parse_repository
 
 FORMATS = ("reference", "json", "github", "env", "digest")
 
@@ -26,6 +26,11 @@ def reference_of(table: Mapping[str, Any], *, file: str) -> Place:
             f"got {reference}"
         )
     return reference
+
+
+def in_layout(table: Mapping[str, Any]) -> bool:
+    """Tell whether a record is of an image in a layout on disk."""
+    return str(table.get("reference")).startswith(LAYOUT)
 
 
 def target_of(table: Mapping[str, Any], *, file: str, mirror: str | None = None, keep_tag: bool = False) -> Target:

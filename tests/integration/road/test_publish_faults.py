@@ -6,6 +6,7 @@ of two megabytes, so that a connection can break in the middle of it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import signal
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import docker
+import docker.errors
 import pytest
 import requests
 
@@ -81,8 +83,10 @@ def image(engine: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory)
 
     yield make
     for each in made:
-        for name in engine.images.get(each).tags:
-            engine.images.remove(name)
+        attrs = engine.images.get(each).attrs
+        for name in (*attrs["RepoTags"], *attrs["RepoDigests"]):
+            with contextlib.suppress(docker.errors.ImageNotFound):  # one name may take another with it
+                engine.images.remove(name)
 
 
 @pytest.fixture

@@ -218,6 +218,33 @@ def test_a_mirror_is_named_with_as(project: Project, deployment: Path) -> None:
     assert deployment.read_text() == f"image: mirror.example.org/cache/llm/sglang-gfx1201:{TAG}@{DIGEST}\n"
 
 
+def test_a_record_of_an_image_layout_is_pinned_where_the_image_was_copied_to(
+    project: Project, deployment: Path
+) -> None:
+    in_layout = record(reference=f"oci:out/sglang-gfx1201:{TAG}@{DIGEST}")
+    root = project(sglang_gfx1201=in_layout, vllm_gfx1201=record(image="vllm-gfx1201", reference=REFERENCE))
+    shown = call(root, "pin", "show", "sglang-gfx1201", "--format", "github").stdout
+    assert f"reference=oci:out/sglang-gfx1201:{TAG}@{DIGEST}\n" in shown
+    assert f"repository=oci:out/sglang-gfx1201\ntag={TAG}\n" in shown
+    failure = refused(root, "pin", "apply", "sglang-gfx1201", str(deployment))
+    assert isinstance(failure, LockError)
+    assert failure.message == (
+        "pins/sglang-gfx1201.json: reference: nothing can pull from an image layout, oci:out/sglang-gfx1201"
+    )
+    assert "--as HOST/PATH" in str(failure.hint)
+    deployment.write_text("image: mirror.example.org/llm/sglang:1\n")
+    assert (
+        call(
+            root, "pin", "apply", "sglang-gfx1201", str(deployment), "--as", "mirror.example.org/llm/sglang"
+        ).exit_code
+        == 0
+    )
+    assert deployment.read_text() == f"image: mirror.example.org/llm/sglang:{TAG}@{DIGEST}\n"
+    deployment.write_text(f"image: {NAME}:1\n")
+    assert call(root, "pin", "apply", str(deployment)).exit_code == 0
+    assert deployment.read_text() == f"image: {NAME}:{TAG}@{DIGEST}\n"
+
+
 def test_words_that_are_neither_image_nor_file_are_told_with_what_comes_near(
     project: Project, deployment: Path
 ) -> None:

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builder.reference import Digest, ImageReference, parse_reference, parse_repository
+from builder.reference import (
+    Digest,
+    ImageReference,
+    LayoutReference,
+    parse_place,
+    parse_reference,
+    parse_repository,
+    parse_target,
+)
 
 HEX = "ab" * 32
 DIGEST = f"sha256:{HEX}"
@@ -97,3 +105,41 @@ def test_a_place_to_publish_to_has_neither_tag_nor_digest(text: str) -> None:
     with pytest.raises(ValueError, match="without tag or digest"):
         parse_repository(text)
     assert str(parse_repository("127.0.0.1:5000/rocm-images/tiny")) == "127.0.0.1:5000/rocm-images/tiny"
+
+
+FOLDERS = st.from_regex(r"/?[A-Za-z0-9_.-]+(/[A-Za-z0-9_-]+){0,3}", fullmatch=True).filter(
+    lambda folder: not folder.startswith("./") and folder != "."
+)
+
+
+@given(FOLDERS, TAGS, DIGESTS)
+def test_a_layout_written_and_read_is_the_same(folder: str, tag: str | None, digest: Digest | None) -> None:
+    place = LayoutReference(folder=folder, tag=tag, digest=digest)
+    assert parse_place(str(place)) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "beside"),
+    [("oci:out/tiny", "oci:out/base"), ("oci:/tiny", "oci:/base"), ("oci:tiny", "oci:base"),
+     ("127.0.0.1:5000/team/tiny", "127.0.0.1:5000/team/base"), ("127.0.0.1:5000/tiny", "127.0.0.1:5000/base")],
+)  # fmt: skip
+def test_what_an_image_is_built_on_is_published_beside_it(text: str, beside: str) -> None:
+    assert str(parse_target(text).beside("base")) == beside
+
+
+@pytest.mark.parametrize("text", ["oci:a:b/tiny", "oci:a@b/tiny", "oci:out/tiny:1", f"oci:out/tiny@{DIGEST}"])
+def test_a_folder_of_layouts_is_named_without_what_would_read_as_a_tag_or_digest(text: str) -> None:
+    with pytest.raises(ValueError, match="expected 'oci:' and a folder whose name has no ':' and no '@'"):
+        parse_target(text)
+
+
+@pytest.mark.parametrize("text", ["oci:", "oci:a\nb", "oci::1", "oci:out:-1", "oci:out@sha256:1"])
+def test_what_is_no_layout_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        parse_place(text)
+
+
+def test_a_place_without_the_word_for_layouts_is_a_registry() -> None:
+    assert isinstance(parse_place("docker.io/rocm/vllm:1"), ImageReference)
+    with pytest.raises(ValueError, match="without tag or digest"):
+        parse_target("docker.io/rocm/vllm:1")
