@@ -18,11 +18,26 @@ from typing import Any
 import pytest
 
 from ..project import REPOSITORY, Project
+from ..renovate.forge import Forge, Hosted, served
+from ..renovate.tool import installed
+from ..renovate.tool import run as renovate
+from ..renovate.upstreams import Upstream as Upstreams
 from .acting import Repository, Run, git
 from .conftest import Tiny
 
 pytestmark = pytest.mark.engine
 
+RENOVATE_JSON = """\
+{
+  "extends": ["local>example/rocm-images"],
+  "enabledManagers": ["custom.jsonata"],
+  "packageRules": [{ "matchDatasources": ["pypi"], "enabled": false }]
+}
+"""
+SETTINGS = {
+    "onboarding": False, "githubTokenWarn": False, "fetchChangeLogs": "off", "repositoryCache": "disabled",
+    "gitAuthor": "bot <bot@example.com>", "hostRules": [{"matchHost": "127.0.0.1", "allowInternal": True}],
+}  # fmt: skip
 THIS = "1" * 40  # the commit that a user's workflow names this program by
 PROGRAM = "octo/rocm-images"
 BRANCH = "renovate/image-tiny"
@@ -90,7 +105,7 @@ def upstream(folder: Path) -> Iterator[Upstream]:
 
 
 @dataclass
-class Forge:
+class Told:
     """As much of GitHub's API as a comment on a pull request needs."""
 
     comments: list[str] = field(default_factory=list)
@@ -98,8 +113,8 @@ class Forge:
 
 
 @contextlib.contextmanager
-def forge() -> Iterator[Forge]:
-    held = Forge()
+def api() -> Iterator[Told]:
+    held = Told()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -144,7 +159,7 @@ class Robot:
 
     repository: Repository
     upstream: Upstream
-    forge: Forge
+    told: Told
 
     @property
     def project(self) -> Project:
@@ -156,16 +171,23 @@ class Robot:
         git(self.repository.folder, "pull", "--quiet", "--rebase", "origin", "main")
         return run
 
-    def propose(self, commit: str) -> Run:
-        """Move the pin as Renovate does: on a branch of its own, the recipe alone; then run the bump on it."""
-        folder = self.repository.folder
-        git(folder, "checkout", "--quiet", "-B", BRANCH, "main")
-        recipe = self.project.workspace.recipe("tiny")
-        recipe.write_text(re.sub(r'(?m)^commit = "[0-9a-f]{40}"', f'commit = "{commit}"', recipe.read_text()))
-        git(folder, "add", "--all")
-        git(folder, "commit", "--quiet", "--message", "Update image tiny")
-        git(folder, "push", "--quiet", "--force", "origin", BRANCH)
+    def propose(self) -> Run:
+        """Let Renovate see what is new upstream; run the bump on the branch that it makes."""
+        folder, tool = self.repository.folder, installed()
+        place = self.project.folder / f"renovate-{self.repository.runs}"
+        place.mkdir()
+        made = Upstreams(folder=place)
+        preset = {"default.json": (REPOSITORY / "default.json").read_bytes()}
+        with served(Forge()) as forge:
+            forge.hosted["example/rocm-images"] = Hosted(bare=made.hosted("example/rocm-images", preset))
+            forge.hosted["octo/recipes"] = Hosted(bare=self.repository.origin)
+            ran = renovate(
+                tool, ("octo/recipes",), folder=place / "run", home=made.home, forge=forge.address,
+                index=f"{forge.address}/none/", settings=SETTINGS,
+            )  # fmt: skip
+        assert ran.problems == []
         git(folder, "fetch", "--quiet", "origin")
+        git(folder, "checkout", "--quiet", "-B", BRANCH, f"origin/{BRANCH}")
         return self._act("bump.yml")
 
     def merge(self) -> None:
@@ -173,7 +195,7 @@ class Robot:
         git(folder, "fetch", "--quiet", "origin")
         git(folder, "checkout", "--quiet", "main")
         git(folder, "merge", "--quiet", "--no-ff", "--message", "Merge", f"origin/{BRANCH}")
-        git(folder, "push", "--quiet", "origin", "main")
+        git(folder, "push", "--quiet", "origin", "main", f":refs/heads/{BRANCH}")
 
     def fetchable(self) -> Run:
         return self._act("fetchable.yml", event="schedule")
@@ -181,7 +203,7 @@ class Robot:
     def _act(self, workflow: str, *, event: str = "push") -> Run:
         return self.repository.act(
             workflow, f"--local-repository={PROGRAM}@{THIS}={REPOSITORY}", "--actor", "robot",
-            "--secret", "GITHUB_TOKEN=ghs_of-the-job", "--env", f"GITHUB_API_URL={self.forge.address}",
+            "--secret", "GITHUB_TOKEN=ghs_of-the-job", "--env", f"GITHUB_API_URL={self.told.address}",
             "--env", "GITHUB_REPOSITORY=octo/recipes", event=event,
         )  # fmt: skip
 
@@ -189,7 +211,7 @@ class Robot:
 @pytest.fixture
 def robot(tiny: Tiny) -> Iterator[Robot]:
     project = tiny()
-    with upstream(project.folder / "upstream") as source, forge() as comments:
+    with upstream(project.folder / "upstream") as source, api() as told:
         first = source.commit(marker="one\n", README_md="a marker\n")
 
         def of_git(recipe: dict[str, Any]) -> None:
@@ -203,10 +225,11 @@ def robot(tiny: Tiny) -> Iterator[Robot]:
         workflows.mkdir(parents=True)
         for name, text in described().items():
             (workflows / name).write_text(text.replace("ghcr.io/ME/llm", project.publish))
+        (project.workspace.root / "renovate.json").write_text(RENOVATE_JSON)
         (project.folder / "docker").mkdir()
         repository = Repository(project=project, env={"DOCKER_CONFIG": str(project.folder / "docker")})
         repository.start()
-        yield Robot(repository=repository, upstream=source, forge=comments)
+        yield Robot(repository=repository, upstream=source, told=told)
 
 
 def first_commit(robot: Robot) -> str:
@@ -228,15 +251,16 @@ def test_a_commit_upstream_becomes_a_tested_digest_in_a_deployment_and_one_of_do
 
     # Upstream goes on; Renovate's branch is judged, locked, and told about.
     second = robot.upstream.commit(marker="two\n")
-    bump = robot.propose(second)
+    bump = robot.propose()
     assert bump.ended.status == 0, bump.said
-    assert git(robot.repository.origin, "log", "-2", "--format=%an: %s", BRANCH) == (
-        "rocm-images: Lock what was bumped\nsomeone: Update image tiny"
+    assert git(robot.repository.origin, "log", "-2", "--format=%an", BRANCH) == "rocm-images\nbot"
+    assert git(robot.repository.origin, "show", "--format=", "--name-only", f"{BRANCH}~") == (
+        "images/tiny/recipe.toml"
     )
     assert git(robot.repository.origin, "show", "--format=", "--name-only", BRANCH) == "images/tiny/recipe.lock"
-    assert len(robot.forge.comments) == 1
-    assert "\n### tiny: has to be built\n" in robot.forge.comments[0]
-    assert second[:12] in robot.forge.comments[0]
+    assert len(robot.told.comments) == 1
+    assert "\n### tiny: has to be built\n" in robot.told.comments[0]
+    assert second[:12] in robot.told.comments[0]
 
     # Merged, it is built, tested and published; the run hands back what to pin.
     robot.merge()
@@ -259,10 +283,10 @@ def test_a_commit_upstream_becomes_a_tested_digest_in_a_deployment_and_one_of_do
 
     # A commit that touches documents alone: said so, nothing built, and the same digest.
     third = robot.upstream.commit(README_md="a better marker\n")
-    bump = robot.propose(third)
+    bump = robot.propose()
     assert bump.ended.status == 0, bump.said
-    assert len(robot.forge.comments) == 1
-    assert "\n### tiny: no build: no build input changed\n" in robot.forge.comments[0]
+    assert len(robot.told.comments) == 1
+    assert "\n### tiny: no build: no build input changed\n" in robot.told.comments[0]
     robot.merge()
     run = robot.images()
     assert run.jobs == {"plan": "succeeded", "pins": "succeeded", "commit": "succeeded"}
