@@ -78,7 +78,6 @@ def pin(
     `sbom` has the sha256 of documents by their format, `signed` says how the image was signed: 'key', 'keyless' or
     not.
     """
-    name = reference.partition("@")[0].rpartition("/")[2]
     return {
         **went_in(
             recipe, lock, content_key=content_key, test_key=test_key, lock_hash=lock_hash, fingerprint=fingerprint,
@@ -86,7 +85,7 @@ def pin(
         ),
         "reference": reference,
         "digest": digest,
-        "tags": sorted({*tags, name.rpartition(":")[2]}),
+        "tags": _tags(reference, tags),
         "moved-from": moved_from,
         "sbom": dict(sbom) if sbom is not None else None,
         "signed": signed,
@@ -138,9 +137,18 @@ def renewed(
     """Return the record of the same image where it is published elsewhere, or its lock was written anew.
 
     `parts` are what went into it by the lock of today, as `went_in` returns it: a commit may be another one with
-    the same files. What was found of the image stays.
+    the same files. What was found of the image stays. The tags are those of the recipe of today; what the version
+    tag named before counts for the place where it did.
     """
-    return {**table, **parts, "reference": reference, "patches": recorded(recipe, table["patches"])}
+    return {
+        **table, **parts, "reference": reference, "patches": recorded(recipe, table["patches"]),
+        "tags": _tags(reference, recipe.publish.moving_tags),
+        "moved-from": table["moved-from"] if table["reference"] == reference else None,
+    }  # fmt: skip
+
+
+def _tags(reference: str, others: Iterable[str]) -> list[str]:
+    return sorted({*others, reference.partition("@")[0].rpartition(":")[2]})
 
 
 def passed(table: Mapping[str, Any], tiers: Iterable[str] = ("cpu",)) -> bool:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from builder.errors import LockError
 from builder.plan import Known
-from builder.record import LayerEntry, dump, owned_layers, parse_pin, parse_state, pin, state
+from builder.publishtable import Publish
+from builder.record import LayerEntry, dump, owned_layers, parse_pin, parse_state, pin, renewed, state
 from builder.schema import pin_schema
 
 from ..recipe import samples
@@ -145,3 +146,14 @@ def test_a_damaged_state_is_refused(text: str) -> None:
         ("dist/probe/state.json: damaged", "dist/probe/state.json: not a state")
     )
     assert failure.value.hint == "rm dist/probe/state.json"
+
+
+def test_the_tags_are_those_of_the_recipe_of_today_and_a_move_counts_where_it_was_made() -> None:
+    recipe = samples.recipe()
+    nightly = recipe.model_copy(update={"publish": Publish.model_validate({"moving-tags": ["nightly"]})})
+    before = record(tags=["edge"], moved_from=f"sha256:{'9' * 64}")
+    assert (before["tags"], before["moved-from"]) == (["1-abc", "edge"], f"sha256:{'9' * 64}")
+    here = renewed(before, nightly, {}, reference=before["reference"])
+    assert (here["tags"], here["moved-from"]) == (["1-abc", "nightly"], before["moved-from"])
+    there = renewed(before, recipe, {}, reference=f"oci:probe:1-abc@{DIGEST}")
+    assert (there["tags"], there["moved-from"]) == (["1-abc"], None)

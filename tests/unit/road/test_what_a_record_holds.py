@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builder import origins
@@ -24,7 +24,9 @@ from ..recipe.kinds_of_pins import BUILT, COMMIT
 
 GOLDEN = Path(__file__).resolve().parents[2] / "data" / "records" / "everything.json"
 EVERYTHING = kinds_of_patches.TEXT.replace(
-    "[image]\n", f'{BUILT}\n[kv-cache]\npage-size = 64\nkv-cache-dtype = "auto"\n\n[image]\n'
+    "[image]\n",
+    f'{BUILT}\n[kv-cache]\npage-size = 64\nkv-cache-dtype = "auto"\n\n'
+    '[publish]\nmoving-tags = ["nightly"]\n\n[image]\n',
 )
 DIGEST = f"sha256:{'ab' * 32}"
 NAME = "registry.example.org/llm/probe"
@@ -158,6 +160,7 @@ SECRET = st.text(alphabet=st.characters(codec="ascii", categories=("L", "N")), m
 )
 
 
+@settings(deadline=None)
 @given(user=SECRET, password=SECRET, scheme=st.sampled_from(["https", "http", "ssh", "git"]))
 def test_no_password_of_any_address_is_in_a_record(user: str, password: str, scheme: str) -> None:
     recipe, lock = everything()
@@ -192,7 +195,7 @@ def test_a_renewed_record_has_what_is_locked_today_and_what_was_found_then() -> 
     )  # fmt: skip
     after = renewed(before, changed, parts, reference=f"other.example.org/probe:1@{DIGEST}")
     moved = {key for key in after if after[key] != before[key]}
-    assert moved == {"reference", "lock", "sources", "patches", "fingerprint-inputs"}
+    assert moved == {"reference", "tags", "moved-from", "lock", "sources", "patches", "fingerprint-inputs"}
     assert {patch["reason"] for patch in after["patches"]} == {"s"}
     assert is_whole(after)
     same = went_in(
