@@ -262,6 +262,14 @@ def test_a_commit_upstream_becomes_a_tested_digest_in_a_deployment_and_one_of_do
     assert "\n### tiny: has to be built\n" in robot.told.comments[0]
     assert second[:12] in robot.told.comments[0]
 
+    # Something newer appears: Renovate goes on with the branch, although it has a commit with the lock by now.
+    newer = robot.upstream.commit(marker="three\n")
+    assert robot.propose().ended.status == 0
+    assert newer in git(robot.repository.origin, "show", f"{BRANCH}:images/tiny/recipe.toml")
+    assert git(robot.repository.origin, "log", "-3", "--format=%an", BRANCH).startswith("rocm-images\nbot\n")
+    assert len(robot.told.comments) == 1
+    assert newer[:12] in robot.told.comments[0]
+
     # Merged, it is built, tested and published; the run hands back what to pin.
     robot.merge()
     run = robot.images()
