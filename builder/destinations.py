@@ -75,7 +75,7 @@ class Destination(Protocol):
         ...
 
     def settle(self, tag: str, image: Candidate, story: Story) -> None:
-        """Take away what only served the way there, and have the engine know the image by its name, if possible."""
+        """Take away what only served the way there, and let the engine know the image by its name, if possible."""
         ...
 
     def fetch(self, image: Candidate, name: str, story: Story) -> str:
