@@ -14,6 +14,7 @@ from typing import Any
 import docker
 import pytest
 
+from builder import process
 from builder.engine import images
 from builder.engine.build import build_image, export_cache
 from builder.engine.client import info
@@ -157,8 +158,10 @@ def test_room_is_given_back_by_what_no_recipe_of_the_project_makes_now(
     }  # fmt: skip
     names = {word: f"{LOCAL}/{title}:{word}" for word in made}
     for word, (of, key) in made.items():
-        labels = {"rocm-images.content-key": key, "org.opencontainers.image.title": of, "word": word}
-        engine.images.build(path=str(tmp_path), tag=names[word], labels=labels)
+        labels = (f"rocm-images.content-key={key}", f"org.opencontainers.image.title={of}", f"word={word}")
+        words = [part for label in labels for part in ("--label", label)]
+        done = process.run(["docker", "build", "--quiet", "--tag", names[word], *words, tmp_path])
+        assert done.status == 0, done.stderr
     container = engine.containers.create(names["used"])
     try:
         freed = free({title: {current}}, info(), Silent(), unused_hours=100_000, everything=False)
