@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import ipaddress
 import os
 import re
 import sys
@@ -29,6 +30,7 @@ VARIABLE = "ROCM_IMAGES_MIRRORS"
 DEFAULT = "default"  # stands for the client's own default Python index
 
 _REGISTRY = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
+_HOST = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*(:[0-9]+)?")
 _OFF = ("false", "no", "0", "off", "without", "disable")
 _ROLLING = ("stable", "oldstable", "testing", "unstable", "sid", "experimental")
 
@@ -36,6 +38,12 @@ _ROLLING = ("stable", "oldstable", "testing", "unstable", "sid", "experimental")
 def _registry(text: str) -> str:
     if not _REGISTRY.fullmatch(text):
         raise ValueError(f"expected HOST[:PORT][/PATH] in lower case, without a scheme, got {text!r}")
+    return text
+
+
+def _host(text: str) -> str:
+    if not _HOST.fullmatch(text):
+        raise ValueError(f"expected HOST[:PORT] in lower case, without a scheme and a path, got {text!r}")
     return text
 
 
@@ -58,6 +66,7 @@ def _default_or(text: str) -> str:
 
 
 Registry = Annotated[str, AfterValidator(_registry)]
+Host = Annotated[str, AfterValidator(_host)]
 GitFrom = Annotated[str, _address("https", "http", "ssh", "git")]
 GitTo = Annotated[str, _address("https", "http", "ssh", "git", "file")]
 Web = Annotated[str, _address("https", "http")]
@@ -97,6 +106,11 @@ class MirrorFile(_Table):
         tuple[str, ...],
         BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
         Field(description="Folders of wheels, relative to this file."),
+    ] = ()
+    plain_http: Annotated[
+        tuple[Host, ...],
+        BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
+        Field(description="Registries that are spoken to without TLS, as an engine's 'insecure-registries'."),
     ] = ()
 
 
@@ -187,6 +201,15 @@ class Mirrors:
         return _mapped(
             reference, self.table.registries, lambda key, rest: rest[0] in ("/:@" if "/" in key else "/")
         )
+
+    def is_plain(self, host: str) -> bool:
+        """Whether a registry is spoken to in plain http: one on this machine, as engines do, or one named so."""
+        name = host.rpartition(":")[0] if re.search(r":[0-9]+$", host) else host
+        try:
+            here = name == "localhost" or ipaddress.ip_address(name.strip("[]")).is_loopback
+        except ValueError:
+            here = False
+        return here or host in self.table.plain_http
 
     def git(self, url: str) -> str:
         """Return the address to fetch a git repository from."""

@@ -7,7 +7,6 @@ are the docker configuration's and its helpers'; none is ever in a message.
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -69,9 +68,9 @@ def digest_of(content: bytes) -> Digest:
 def repository(
     reference: ImageReference, *, mirrors: Mirrors, patience: Patience | None = None, writing: bool = False
 ) -> Iterator[Repository]:
-    """Open the repository of `reference`, exactly there: `mirrors` gives the certificates to trust alone."""
+    """Open the repository of `reference`, exactly there: of `mirrors`, certificates and the scheme alone count."""
     with Transport(ca_bundle=mirrors.ca_bundle(), patience=patience) as transport:
-        yield Repository(reference, transport, writing=writing)
+        yield Repository(reference, transport, plain=mirrors.is_plain(reference.host), writing=writing)
 
 
 class Repository:
@@ -81,12 +80,14 @@ class Repository:
     for one that does not want to.
     """
 
-    def __init__(self, reference: ImageReference, transport: Transport, *, writing: bool = False) -> None:
+    def __init__(
+        self, reference: ImageReference, transport: Transport, *, plain: bool, writing: bool = False
+    ) -> None:
         self._reference = reference
         self._transport = transport
         self._actions = "pull,push" if writing else "pull"
         host = _HUB if reference.host == "docker.io" else reference.host
-        self._base = f"{'http' if _is_loopback(host) else 'https'}://{host}/v2/{reference.path}"
+        self._base = f"{'http' if plain else 'https'}://{host}/v2/{reference.path}"
         self._authorization: str | None = None
 
     def digest_of(self, name: str) -> Digest | None:
@@ -360,12 +361,3 @@ def _words(response: Response) -> str:
     except (ValueError, KeyError, TypeError, AttributeError):
         return said
     return f"{said}: {told[:_LONGEST_WORDS]}" if told else said
-
-
-def _is_loopback(host: str) -> bool:
-    """Whether an engine, too, talks plain http to a registry: it lies on this machine."""
-    name = host.rpartition(":")[0] if re.search(r":[0-9]+$", host) else host
-    try:
-        return name == "localhost" or ipaddress.ip_address(name.strip("[]")).is_loopback
-    except ValueError:
-        return False

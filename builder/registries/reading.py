@@ -35,15 +35,16 @@ def probe_images(
 
         def probe(reference: ImageReference) -> Served | Failure:
             try:
-                return _probe(reference, parse_reference(mirrors.registry(str(reference))), transport)
+                asked = parse_reference(mirrors.registry(str(reference)))
+                return _probe(reference, asked, transport, plain=mirrors.is_plain(asked.host))
             except Failure as failure:
                 return failure
 
         return in_parallel(probe, references, on_error=transport.stop)
 
 
-def _probe(named: ImageReference, asked: ImageReference, transport: Transport) -> Served:
-    registry = Repository(asked, transport)
+def _probe(named: ImageReference, asked: ImageReference, transport: Transport, *, plain: bool) -> Served:
+    registry = Repository(asked, transport, plain=plain)
     via = "" if asked == named else f" (asked at {asked.name})"
     try:
         with login_told(asked):
@@ -95,7 +96,7 @@ def remote_image(
     """Find an image by digest or tag and let it be read. Raises `LockError` when it is not there."""
     asked = parse_reference(mirrors.registry(str(named)))
     with Transport(ca_bundle=mirrors.ca_bundle(), patience=patience) as transport:
-        registry = Repository(asked, transport)
+        registry = Repository(asked, transport, plain=mirrors.is_plain(asked.host))
         try:
             with login_told(asked):
                 digest = registry.digest_of(str(asked.digest or asked.tag or "latest"))

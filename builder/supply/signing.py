@@ -108,7 +108,7 @@ def sign(subject: ImageReference, statement: bytes, who: Signer, *, mirrors: Mir
     What was attested of it before is replaced. Raises `PublishError`.
     """
     key = ["--key", who.key] if who.key is not None else []
-    how = ["--yes", *key, f"--tlog-upload={'true' if who.log else 'false'}"]
+    how = ["--yes", *_plain(subject, mirrors), *key, f"--tlog-upload={'true' if who.log else 'false'}"]
     keys = [who.key] if who.key is not None else []
     with story.step(f"signing {subject}"), tempfile.TemporaryDirectory(prefix="rocm-images-sign.") as folder:
         predicate = Path(folder) / "predicate.json"
@@ -142,7 +142,11 @@ def is_signed(subject: ImageReference, who: Signer, *, mirrors: Mirrors) -> bool
 
 def verify(subject: ImageReference, whom: Trusted, *, mirrors: Mirrors) -> None:
     """Have cosign verify the signature of an image. Raises `NotSigned` or `Undecided`."""
-    done = _cosign(["verify", *_whom(whom), str(_place(subject))], keys=_keys(whom), mirrors=mirrors)
+    done = _cosign(
+        ["verify", *_plain(subject, mirrors), *_whom(whom), str(_place(subject))],
+        keys=_keys(whom),
+        mirrors=mirrors,
+    )
     if done.status == 0:
         return
     words = "; ".join(_words(done)[-1:])
@@ -158,7 +162,8 @@ def attested(subject: ImageReference, whom: Trusted, *, mirrors: Mirrors) -> tup
 
     Raises `NotSigned` where there is none, `Undecided`.
     """
-    argv = ["verify-attestation", *_whom(whom), "--type", _TYPE, str(_place(subject))]
+    how = [*_plain(subject, mirrors), *_whom(whom), "--type", _TYPE]
+    argv = ["verify-attestation", *how, str(_place(subject))]
     done = _cosign(argv, keys=_keys(whom), mirrors=mirrors)
     words = "; ".join(_words(done)[-1:])
     if done.status != 0 and "no matching attestations" in words:
@@ -193,6 +198,11 @@ def _keys(whom: Trusted) -> list[str]:
 def _place(subject: ImageReference) -> ImageReference:
     """Return the reference without its tag: cosign is to look at the digest alone."""
     return subject.at(digest=subject.digest)
+
+
+def _plain(subject: ImageReference, mirrors: Mirrors) -> list[str]:
+    """Return how cosign is told of a registry without TLS."""
+    return ["--allow-http-registry"] if mirrors.is_plain(subject.host) else []
 
 
 def _cosign(argv: Sequence[str], *, keys: Sequence[str], mirrors: Mirrors | None = None) -> process.Completed:

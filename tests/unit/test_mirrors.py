@@ -55,6 +55,32 @@ def test_without_a_file_every_address_stays():
 
 
 @pytest.mark.parametrize(
+    ("host", "plain"),
+    [
+        ("127.0.0.1:5000", True),
+        ("[::1]:5000", True),
+        ("localhost", True),
+        ("registry.lan:5000", True),
+        ("registry.lan", False),
+        ("registry.lan:5001", False),
+        ("docker.io", False),
+        ("192.168.1.5:5000", False),
+    ],
+)
+def test_a_registry_is_asked_in_plain_http_on_this_machine_or_where_the_file_says_so(host: str, plain: bool):
+    assert _mirrors('plain-http = ["registry.lan:5000"]').is_plain(host) is plain
+
+
+@pytest.mark.parametrize("host", ["http://registry.lan", "registry.lan/path", "Registry.lan", ""])
+def test_a_registry_without_tls_is_named_as_host_and_port(host: str):
+    with pytest.raises(RecipeError) as refused:
+        _mirrors(f'plain-http = ["{host}"]')
+    assert "mirrors.toml: plain-http[0]: expected HOST[:PORT]" in "\n".join(
+        (refused.value.message, *refused.value.details)
+    )
+
+
+@pytest.mark.parametrize(
     ("reference", "expected"),
     [
         ("docker.io/rocm/vllm:1", "127.0.0.1:5000/hub/rocm/vllm:1"),

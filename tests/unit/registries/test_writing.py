@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import socket
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from builder.errors import EngineError, PublishError
-from builder.mirrors import Mirrors
+from builder.mirrors import MirrorFile, Mirrors
 from builder.reference import Digest, ImageReference, parse_reference
 from builder.registries.client import MANIFEST, Document, Refused, repository
 from builder.registries.referrers import Attachment, attach
@@ -42,6 +44,24 @@ def test_a_blob_that_is_there_is_not_sent_again(registry: Registry) -> None:
         written(registry)
     assert registry.blobs == {digest_of(CONTENT): CONTENT}
     assert (registry.count("^POST "), registry.count("^PUT ")) == (1, 1)
+
+
+def test_a_registry_at_home_is_written_to_in_plain_http_where_the_user_says_so(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve, port = socket.getaddrinfo, registry.host.rpartition(":")[2]
+
+    def at_home(host: str, *more: Any, **how: Any) -> Any:  # the name service of a home
+        return resolve("127.0.0.1" if host == "registry.lan" else host, *more, **how)
+
+    monkeypatch.setattr(socket, "getaddrinfo", at_home)
+    place = parse_reference(f"registry.lan:{port}/team/image")
+    table = MirrorFile.model_validate({"plain-http": [f"registry.lan:{port}"]})
+    with repository(place, mirrors=Mirrors(table=table), patience=QUICK, writing=True) as opened:
+        assert str(opened.put_blob(CONTENT)) == digest_of(CONTENT)
+    assert registry.blobs == {digest_of(CONTENT): CONTENT}
+    with repository(place, mirrors=Mirrors(), patience=QUICK, writing=True) as opened, pytest.raises(Unreachable):
+        opened.put_blob(CONTENT)
 
 
 @pytest.mark.parametrize(

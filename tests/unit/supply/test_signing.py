@@ -92,6 +92,13 @@ def test_a_key_signs_into_the_log_where_that_is_asked_for(cosign: Cosign, key: s
     assert all("--tlog-upload=true" in call for call in cosign.calls)
 
 
+def test_a_registry_without_tls_is_one_for_cosign_as_well(cosign: Cosign, key: str, tmp_path: Path) -> None:
+    (tmp_path / "mirrors.toml").write_text('plain-http = ["registry.example.org"]\n')
+    sign(signer(key, log=False), tmp_path)
+    signing.verify(SUBJECT, Trusted(key="k.pub"), mirrors=load_mirrors(tmp_path))
+    assert ["--allow-http-registry" in call for call in cosign.calls] == [True, True, True]
+
+
 def test_keyless_names_no_key_and_always_uses_the_log(
     cosign: Cosign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
