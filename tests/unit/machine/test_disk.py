@@ -90,8 +90,15 @@ def test_the_folder_with_the_layers_is_the_engine_s_or_that_of_the_containerd_it
     assert space._containerd_root(configuration) == Path("/var/lib/containerd")
 
 
-def test_a_build_does_not_begin_on_a_disk_that_is_too_small_for_what_its_recipe_declares(tmp_path: Path) -> None:
+def test_a_build_does_not_begin_on_a_disk_that_is_too_small_for_what_its_recipe_declares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = Told()
+    docker = tmp_path / "bin/docker"  # of a machine that may have none: it is asked for the cache and has none
+    docker.parent.mkdir()
+    docker.write_text("#!/bin/sh\necho 'Total: 0B'\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{docker.parent}:{os.environ['PATH']}")
     with pytest.raises(EngineError) as failure:
         require_room("probe", "900000g", engine(tmp_path), OWN, told)
     free = space.room(tmp_path)
