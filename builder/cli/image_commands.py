@@ -302,11 +302,11 @@ def chosen_images(workspace: Workspace, images: list[str] | None) -> tuple[str, 
 
 
 def target_of(publish: str | None, image: str) -> Place | None:
-    """Return where an image is published to, None without `--publish` or with an empty one."""
+    """Return where an image is published to, None without `--publish`; an empty one is a mistake, no wish."""
     from builder.errors import RecipeError
     from builder.reference import parse_target
 
-    if not publish:
+    if publish is None:
         return None
     try:
         return parse_target(f"{publish.rstrip('/')}/{image}")

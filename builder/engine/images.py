@@ -16,6 +16,7 @@ import requests
 from builder.engine.client import connect
 from builder.errors import EngineError, PublishError
 from builder.reference import Digest, ImageReference
+from builder.registries.client import registry_unusable
 from builder.story import Story
 
 # What both stores say at the end: candidate: digest: sha256:… size: 476
@@ -155,15 +156,6 @@ def push(reference: ImageReference, story: Story) -> Digest | None:
             answer.close()
         client.close()
     return digest
-
-
-def registry_unusable(reference: ImageReference, words: str) -> EngineError:
-    """Return the failure for a registry that is down or refuses."""
-    return EngineError(
-        f"the registry {reference.host} cannot be used for {reference}",
-        details=tuple(line for line in words.splitlines() if line.strip())[-5:],
-        hint="the embedded registry starts with: rocm-images registry up; for another, see its address and login",
-    )
 
 
 def _engine_gone(error: Exception) -> EngineError:

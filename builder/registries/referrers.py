@@ -24,7 +24,7 @@ from builder.registries.artifacts import (
     manifest_of,
     referrer_of,
 )
-from builder.registries.client import EMPTY, Document, Refused, Repository, repository
+from builder.registries.client import EMPTY, Document, Refused, Repository, registry_unusable, repository
 from builder.registries.reading import login_told
 from builder.sources.download import NETWORK_HINT
 from builder.sources.transport import Missing, Patience, Unreachable
@@ -146,7 +146,7 @@ def writing_told(reference: ImageReference) -> Iterator[None]:
     except Misshapen as error:
         raise PublishError(f"{reference}: what the registry has beside it {error}") from error
     except Unreachable as error:
-        raise EngineError(f"{reference}: the registry cannot be used: {error}", hint=NETWORK_HINT) from error
+        raise registry_unusable(reference, str(error)) from error
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def test_an_image_that_nobody_wrote(project: Project) -> None:
 def test_a_malformed_place_to_publish_to(target: str, tiny: Tiny) -> None:
     error, hint = refused(tiny().run("build", "tiny", "--publish", target), 2)
     assert error.startswith("error: --publish: expected ")
-    assert hint == "for example --publish 127.0.0.1:5000/rocm-images"
+    assert hint == "for example --publish 127.0.0.1:5000/rocm-images, or --publish oci:out"
 
 
 def test_a_recipe_that_was_never_locked(project: Project) -> None:
@@ -136,5 +136,5 @@ def test_a_registry_that_is_down(tiny: Tiny) -> None:
         down = f"127.0.0.1:{probe.getsockname()[1]}"
     error, hint = refused(tiny().run("build", "tiny", "--publish", f"{down}/x"), 8)
     assert error.startswith(f"error: the registry {down} cannot be used for {down}/x/tiny:26.4-")
-    assert "connection refused" in error
+    assert "Connection refused" in error
     assert "rocm-images registry up" in hint

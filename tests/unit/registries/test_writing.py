@@ -183,7 +183,7 @@ def test_a_tag_is_removed_where_that_is_possible_and_what_it_names_stays(registr
 
 
 def test_nobody_there_is_an_engine_error_with_a_remedy() -> None:
-    with pytest.raises(EngineError, match="the registry cannot be used") as failure:
+    with pytest.raises(EngineError, match=r"the registry 127\.0\.0\.1:9 cannot be used for") as failure:
         attach(parse_reference("127.0.0.1:9/team/image:1"), ATTACHMENT, mirrors=Mirrors(), patience=QUICK)
     assert failure.value.hint is not None
 
