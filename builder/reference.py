@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from builder.errors import EngineError
+
 LAYOUT = "oci:"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -139,3 +141,12 @@ def parse_repository(text: str) -> ImageReference:
     if reference.tag or reference.digest:
         raise ValueError(f"expected HOST/NAMESPACE without tag or digest, got {text!r}")
     return reference
+
+
+def registry_unusable(reference: ImageReference, words: str) -> EngineError:
+    """Return the failure for a registry that is down or refuses; `words` are what it, or the way to it, said."""
+    return EngineError(
+        f"the registry {reference.host} cannot be used for {reference}",
+        details=tuple(line for line in words.splitlines() if line.strip())[-5:],
+        hint="the embedded registry starts with: rocm-images registry up; for another, see its address and login",
+    )

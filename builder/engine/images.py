@@ -15,8 +15,7 @@ import requests
 
 from builder.engine.client import connect
 from builder.errors import EngineError, PublishError
-from builder.reference import Digest, ImageReference
-from builder.registries.client import registry_unusable
+from builder.reference import Digest, ImageReference, registry_unusable
 from builder.story import Story
 
 # What both stores say at the end: candidate: digest: sha256:… size: 476

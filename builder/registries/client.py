@@ -15,7 +15,6 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from requests import Response
 
-from builder.errors import EngineError
 from builder.lockfile import canonical
 from builder.mirrors import Mirrors
 from builder.reference import Digest, ImageReference
@@ -63,15 +62,6 @@ class Document:
 def digest_of(content: bytes) -> Digest:
     """Return the digest of these bytes."""
     return Digest(f"sha256:{hashlib.sha256(content).hexdigest()}")
-
-
-def registry_unusable(reference: ImageReference, words: str) -> EngineError:
-    """Return the failure for a registry that is down or refuses."""
-    return EngineError(
-        f"the registry {reference.host} cannot be used for {reference}",
-        details=tuple(line for line in words.splitlines() if line.strip())[-5:],
-        hint="the embedded registry starts with: rocm-images registry up; for another, see its address and login",
-    )
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from builder.errors import EngineError, LockError, PublishError
 from builder.mirrors import Mirrors
-from builder.reference import Digest, ImageReference, parse_reference
+from builder.reference import Digest, ImageReference, parse_reference, registry_unusable
 from builder.registries.artifacts import (
     Attachment,
     Misshapen,
@@ -24,7 +24,7 @@ from builder.registries.artifacts import (
     manifest_of,
     referrer_of,
 )
-from builder.registries.client import EMPTY, Document, Refused, Repository, registry_unusable, repository
+from builder.registries.client import EMPTY, Document, Refused, Repository, repository
 from builder.registries.reading import login_told
 from builder.sources.download import NETWORK_HINT
 from builder.sources.transport import Missing, Patience, Unreachable
