@@ -55,7 +55,7 @@ print(json.dumps({
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def vllm(namespace: Callable[[], str], shared: dict[str, Path], engine: docker.DockerClient) -> Iterator[Built]:
     """Both images as they are shipped, built and tested by the command line; and what each run said."""
     with removed_afterwards(engine) as projects:
