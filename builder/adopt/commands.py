@@ -1,0 +1,219 @@
+"""What the commands of a RUN become: packages, trees, installs, edits; the rest is marked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from builder.adopt import environment, installs, patching, system, trees
+from builder.adopt.dockerfile import Heredoc, Instruction
+from builder.adopt.shell import Command, Unit, split_shell
+from builder.adopt.state import State
+from builder.adopt.words import Filled
+
+_WRAPPERS = ("sudo", "time", "exec", "nice", "command", "env")
+_GUARD = re.compile(
+    r"^if (?:! ?)?(?P<test>(?:[ef]?grep|test|\[) [^;]+); ?then (?:echo [^;]*; ?)?exit [1-9][0-9]*; ?fi$"
+)
+_FAILS = re.compile(r"^(?:\{ ?|\( ?)?(?:echo [^;]*; ?)?(?:exit [1-9][0-9]*|false);? ?[})]?$")
+_HARMLESS = {
+    "set": "build commands are run by sh -e, and stop at the first that fails",
+    ":": "does nothing", "true": "does nothing", "echo": "prints", "printf": "prints", "ls": "prints",
+    "pwd": "prints", "date": "prints", "df": "prints", "du": "prints", "env": "prints", "cat": "prints",
+    "which": "prints", "nproc": "prints", "free": "prints", "whoami": "prints", "uname": "prints", "head": "prints",
+    "rocm-smi": "asks for a card, which no build has", "rocminfo": "asks for a card, which no build has",
+    "amd-smi": "asks for a card, which no build has", "nvidia-smi": "asks for a card, which no build has",
+    "ldconfig": "the program runs it where libraries are added", "sync": "does nothing", "sleep": "does nothing",
+    "ccache": "what a compiler keeps reaches no image", "sccache": "what a compiler keeps reaches no image",
+    "hash": "does nothing", "popd": "only moves between folders", "unset": "the recipe sets what it names",
+    "source": "components are installed for the image's Python, without an environment of their own",
+    ".": "components are installed for the image's Python, without an environment of their own",
+    "virtualenv": "components are installed for the image's Python, without an environment of their own",
+    "mkdir": "folders come with the files in them; image.writable makes those that are written to",
+    "strip": "layers hold what the build made; to strip is a build command of a component",
+}  # fmt: skip
+_ACCEPTED = ("true", ":", "exit 0", "/bin/true")
+
+
+def read_run(state: State, instruction: Instruction) -> None:
+    """Read a RUN: an account for each of its commands."""
+    mounts = [flag for flag in instruction.flags if not flag.startswith("--mount=type=cache")]
+    text, lines = instruction.text, instruction.lines
+    heredocs = list(instruction.heredocs)
+    alone = re.fullmatch(r"<<-?[\"']?[A-Za-z_][A-Za-z0-9_]*[\"']?", text.strip())
+    shell = alone is not None and not heredocs[0].body.startswith("#!")
+    if instruction.text.startswith("["):
+        state.begin(f"RUN {text}", instruction.first, instruction.last)
+        state.undecided("a command in the exec form; write it as one of a shell")
+        return
+    if mounts:
+        state.begin(f"RUN {' '.join(mounts)}", instruction.first, instruction.first)
+        state.leave("build steps have no network and no mounts of their own; what they need is a source or component")
+        if any("type=secret" in mount or "type=ssh" in mount for mount in mounts):
+            state.leave("fetching is done before the build, with the logins of the machine that locks")
+    before = dict(state.scope), state.cwd
+    state.build_env = {}
+    if shell:
+        heredoc = heredocs.pop(0)
+        opened = state.begin(f"RUN {text}", instruction.first, instruction.first)
+        opened.left = "its commands follow"
+        closed = state.begin(heredoc.name, heredoc.last, heredoc.last)
+        closed.left = "ends the text"
+        _comments(state, heredoc)
+        text = heredoc.body
+        lines = _lines(text, heredoc.first)
+        if heredoc.name in re.findall(r"<<-?['\"]?(\w+)", text):
+            heredocs = []
+    for unit in split_shell(text, lines):
+        _read(state, unit, heredocs)
+    for heredoc in heredocs:
+        state.begin(f"<<{heredoc.name}", heredoc.first, heredoc.last)
+        state.undecided("a text that no command here is known to read")
+    state.scope = before[0]
+    state.cwd = before[1]
+
+
+def _lines(text: str, first: int) -> tuple[int, ...]:
+    numbers, line = [], first
+    for char in text:
+        numbers.append(line)
+        line += char == "\n"
+    return (*numbers, line)
+
+
+def _comments(state: State, heredoc: Heredoc) -> None:
+    for number, line in enumerate(heredoc.body.split("\n")):
+        if line.lstrip().startswith("#"):
+            entry = state.begin(line.strip(), heredoc.first + number, heredoc.first + number, comment=True)
+            entry.left = "a comment"
+
+
+def _read(state: State, unit: Unit, heredocs: list[Heredoc]) -> None:
+    fed = [target for part in unit.parts for sign, target in part.redirects if sign in ("<<", "<<-")]
+    last = unit.last
+    taken = [heredocs.pop(0) for _ in fed if heredocs]
+    if taken:
+        last = max(last, taken[-1].last)
+    if (inner := _inner(unit)) is not None and not taken:
+        opened = state.begin(unit.text[0], unit.first, unit.last)
+        opened.left = "its commands follow"
+        before = dict(state.scope), state.cwd
+        for each in split_shell(inner, [unit.first] * (len(inner) + 1)):
+            _read(state, each, [])
+        if unit.text[0] == "(":
+            state.scope, state.cwd = before
+        return
+    entry = state.begin(unit.text, unit.first, last)
+    state.expand_text(unit.text)  # notes which variables are read
+    if not state.roles:
+        state.leave("nothing of this stage reaches the image")
+    elif taken:
+        state.undecided("reads the text below it; a patch, an overlay or a build command would do what it does")
+    elif unit.single is None:
+        _joined(state, unit)
+    elif unit.single.compound is not None:
+        _compound(state, unit.single)
+    else:
+        run(state, unit.single)
+    waits = any(entry is waiting for _, waiting in state.tools)  # for what is built with it
+    if not (entry.became or entry.marks or entry.left or waits):
+        state.undecided("a command that no key is known for")
+
+
+def _inner(unit: Unit) -> str | None:
+    """Return the commands in `( … )` or `{ …; }`."""
+    command = unit.single
+    if command is None or command.compound not in ("(", "{") or not command.text.endswith((")", "}")):
+        return None
+    return command.text[1:-1].strip()
+
+
+def _joined(state: State, unit: Unit) -> None:
+    """Read commands joined by `||` or `|`."""
+    first, rest = unit.parts[0], unit.parts[1:]
+    if set(unit.joins) == {"||"} and first.compound is None:
+        texts = [part.text for part in rest]
+        if all(_FAILS.match(text) for text in texts):
+            run(state, first)
+            return
+        if all(text in _ACCEPTED or text.startswith("echo ") for text in texts):
+            run(state, first)
+            if state.account.became:
+                state.undecided("went on where this failed; the recipe stops there")
+            return
+        state.undecided("one command, or another where it fails; a recipe has one way")
+        return
+    if patching.series(state, unit.text):
+        return
+    if re.search(r"\bastral\.sh/uv\b", unit.text):
+        state.leave("uv installs nothing in the image; the program brings its own")
+        return
+    fetches = re.search(r"\b(?:curl|wget)\b", unit.text) is not None
+    what = "fetches and runs or unpacks a file; a [source] with 'archive' and 'sha256' would pin it"
+    state.undecided(what if fetches else "commands that hand on their output; no key is known for that")
+
+
+def _compound(state: State, command: Command) -> None:
+    if patching.series(state, command.text):
+        return
+    guard = _GUARD.match(command.text)
+    if guard is not None:
+        system.guarded(state, guard["test"].removesuffix(" ]"))
+        return
+    what = {
+        "if": "a condition: a recipe has none; write what holds for this image",
+        "case": "a condition: a recipe has none; write what holds for this image",
+    }
+    state.undecided(what.get(command.compound or "", "a loop or function; write what it does as patches or build commands"))
+
+
+def run(state: State, command: Command) -> None:
+    """Read one simple command."""
+    words = list(command.words)
+    for name, word in command.assignments:
+        filled = state.expand(word)
+        if words:
+            environment.build_variable(state, name, filled.text, filled.unknown)
+        elif not environment.secret(state, name, filled.text):
+            if not filled.unknown:
+                state.scope[name] = filled.text
+            state.leave("a variable; its value is filled in where it is read")
+    while words and words[0].plain in _WRAPPERS and len(words) > 1:
+        words.pop(0)
+        while words and re.match(r"[A-Za-z_][A-Za-z0-9_]*=", words[0].raw):
+            name, _, _ = words[0].plain.partition("=")
+            filled = state.expand(words.pop(0))
+            environment.build_variable(state, name, filled.text.partition("=")[2], filled.unknown)
+    if not words:
+        return
+    program = state.expand(words[0]).text.rpartition("/")[2]
+    writes = [target for sign, target in command.redirects if ">" in sign and target.plain not in ("/dev/null", "1", "2")]
+    if writes and program in (*_HARMLESS, "tee"):
+        state.undecided(f"writes {state.shown(writes[0].plain)}; an overlay or a component would bring the file")
+        return
+    arguments = words[1:]
+    handler = _handler(program)
+    if handler is not None:
+        handler(state, command, [state.expand(word) for word in arguments])
+    elif program in _HARMLESS:
+        state.leave(_HARMLESS[program])
+    else:
+        trees.build_command(state, command, program)
+
+
+def _handler(program: str) -> Callable[[State, Command, list[Filled]], None] | None:
+    if re.fullmatch(r"python3?(?:\.[0-9]+)?", program):
+        return installs.python
+    if re.fullmatch(r"pip3?(?:\.[0-9]+)?", program):
+        return installs.pip
+    return _PROGRAMS.get(program)
+
+
+_PROGRAMS: dict[str, Callable[[State, Command, list[Filled]], None]] = {
+    "apt": system.apt, "apt-get": system.apt, "git": trees.git, "sed": patching.sed, "patch": patching.patch,
+    "uv": installs.uv, "conda": installs.conda, "mamba": installs.conda, "micromamba": installs.conda,
+    "useradd": system.user, "adduser": system.user, "groupadd": system.group, "addgroup": system.group,
+    "usermod": system.group, "rm": system.remove, "find": system.find, "cd": system.folder, "pushd": system.folder,
+    "export": system.export, "chown": system.owner, "chmod": system.mode, "grep": system.guard,
+    "egrep": system.guard, "fgrep": system.guard, "test": system.guard, "[": system.guard,
+}  # fmt: skip
