@@ -21,7 +21,9 @@ def open_points(table: Mapping[str, object]) -> Iterator[Problem]:
             yield Problem(LIST, f"point {found['number']} of the draft is not decided: {said}", _HINT)
         elif found is not None:
             where = key_path(path, table)
-            yield Problem(where, f"point {found['number']} of the draft is not decided; see the comment above", _HINT)
+            yield Problem(
+                where, f"point {found['number']} of the draft is not decided; see the comment above", _HINT
+            )
 
 
 def _texts(value: object, path: list[str | int]) -> Iterator[tuple[list[str | int], str]]:

@@ -38,8 +38,8 @@ def adopt(
 ) -> Adoption:
     """Return the draft of the recipe `name` from the Dockerfile `text`, called `file`.
 
-    `target` is the stage that is served, by default the last. `arguments` are values of ARGs that count before those
-    of the file. Raises `RecipeError` where it is no Dockerfile.
+    `target` is the stage that is served, by default the last. `arguments` are values of ARGs that count before
+    those of the file. Raises `RecipeError` where it is no Dockerfile.
     """
     given = dict(arguments or {})
     parts = read_dockerfile(text, file=file)

@@ -20,7 +20,8 @@ _HARMLESS = {
     "set": "build commands are run by sh -e, and stop at the first that fails",
     ":": "does nothing", "true": "does nothing", "echo": "prints", "printf": "prints", "ls": "prints",
     "pwd": "prints", "date": "prints", "df": "prints", "du": "prints", "env": "prints", "cat": "prints",
-    "which": "prints", "nproc": "prints", "free": "prints", "whoami": "prints", "uname": "prints", "head": "prints",
+    "which": "prints", "nproc": "prints", "free": "prints", "whoami": "prints", "uname": "prints",
+    "head": "prints",
     "rocm-smi": "asks for a card, which no build has", "rocminfo": "asks for a card, which no build has",
     "amd-smi": "asks for a card, which no build has", "nvidia-smi": "asks for a card, which no build has",
     "ldconfig": "the program runs it where libraries are added", "sync": "does nothing", "sleep": "does nothing",
@@ -48,7 +49,9 @@ def read_run(state: State, instruction: Instruction) -> None:
         return
     if mounts:
         state.begin(f"RUN {' '.join(mounts)}", instruction.first, instruction.first)
-        state.leave("build steps have no network and no mounts of their own; what they need is a source or component")
+        state.leave(
+            "build steps have no network and no mounts of their own; what they need is a source or component"
+        )
         if any("type=secret" in mount or "type=ssh" in mount for mount in mounts):
             state.leave("fetching is done before the build, with the logins of the machine that locks")
     before = dict(state.scope), state.cwd
@@ -164,7 +167,9 @@ def _compound(state: State, command: Command) -> None:
         "if": "a condition: a recipe has none; write what holds for this image",
         "case": "a condition: a recipe has none; write what holds for this image",
     }
-    state.undecided(what.get(command.compound or "", "a loop or function; write what it does as patches or build commands"))
+    state.undecided(
+        what.get(command.compound or "", "a loop or function; write what it does as patches or build commands")
+    )
 
 
 def run(state: State, command: Command) -> None:
@@ -187,7 +192,9 @@ def run(state: State, command: Command) -> None:
     if not words:
         return
     program = state.expand(words[0]).text.rpartition("/")[2]
-    writes = [target for sign, target in command.redirects if ">" in sign and target.plain not in ("/dev/null", "1", "2")]
+    writes = [
+        target for sign, target in command.redirects if ">" in sign and target.plain not in ("/dev/null", "1", "2")
+    ]
     if writes and program in (*_HARMLESS, "tee"):
         state.undecided(f"writes {state.shown(writes[0].plain)}; an overlay or a component would bring the file")
         return

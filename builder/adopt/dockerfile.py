@@ -1,6 +1,6 @@
 """Reads a Dockerfile into instructions and comments, each with its lines; no line of the file gets lost.
 
-Knows the form of the file (continuations, heredocs, flags, the escape directive), and not what an instruction means.
+Knows the form of the file (continuations, heredocs, flags, the escape directive), not what an instruction means.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Comment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Instruction:
-    """An instruction: its upper-case word, its flags, its text on one line, and for each character of it the line."""
+    """An instruction: its word in capitals, its flags, its text on one line, and the line of each character."""
 
     keyword: str
     flags: tuple[str, ...]
@@ -83,9 +83,7 @@ def _escape(lines: list[str]) -> str:
     return "\\"
 
 
-def _instruction(
-    lines: list[str], place: int, escape: str, file: str
-) -> tuple[Instruction, list[Comment], int]:
+def _instruction(lines: list[str], place: int, escape: str, file: str) -> tuple[Instruction, list[Comment], int]:
     """Return the instruction that begins at a line, the comments between its lines, and the line after it."""
     first, comments = place + 1, []
     words: list[str] = []

@@ -1,4 +1,4 @@
-"""The draft while it grows: tables of a recipe with open points in them, and what became of each part of the input."""
+"""The draft while it grows: a recipe with open points in it, and what became of each part of the input."""
 
 from __future__ import annotations
 

@@ -98,7 +98,9 @@ def variable(state: State, name: str, raw: str) -> None:
     elif _OF_INSTALLERS.match(name):
         state.leave("it steers an installer; the lock decides what is installed")
     elif name == "HSA_OVERRIDE_GFX_VERSION":
-        state.undecided("must not be set on a card that this ROCm knows, not even empty; else put it into image.env")
+        state.undecided(
+            "must not be set on a card that this ROCm knows, not even empty; else put it into image.env"
+        )
     else:
         _keep(state, name, value, filled.unknown)
 
@@ -128,7 +130,9 @@ def build_variable(state: State, name: str, value: str, unknown: tuple[str, ...]
     elif (why := _LEFT.get(name)) is not None:
         state.account.left = state.account.left or f"{name}: {why}"
     elif _OF_INSTALLERS.match(name):
-        state.account.left = state.account.left or f"{name} steers an installer; the lock decides what is installed"
+        state.account.left = (
+            state.account.left or f"{name} steers an installer; the lock decides what is installed"
+        )
     elif unknown:
         state.undecided(f"the value of {name}, for build-env of what is built with it")
     else:

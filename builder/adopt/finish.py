@@ -15,8 +15,8 @@ from builder.adopt.trees import is_whole, kind_of
 
 _ENGINES = ("sglang", "vllm", "llama-cpp", "text-generation-inference", "lmdeploy")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
-_TAKEN = ("backup", "bin", "daemon", "games", "irc", "list", "lp", "mail", "man", "news", "nobody", "proxy", "sync",
-          "sys", "uucp", "www-data")  # fmt: skip
+_TAKEN = ("backup", "bin", "daemon", "games", "irc", "list", "lp", "mail", "man", "news", "nobody", "proxy",
+          "sync", "sys", "uucp", "www-data")  # fmt: skip
 _VERSION_IN_TAG = re.compile(r"(?:[A-Za-z][A-Za-z_-]*[-_/])?[vV]?(?P<version>[0-9]+(?:\.[0-9]+)+\S*)")
 
 
@@ -67,12 +67,16 @@ def _source(state: State, name: str) -> None:
     elif commit is not None and commit.variable is not None and commit.variable in state.renovate:
         source["branch"] = state.renovate[commit.variable]
     else:
-        source["branch"] = state.mark(f"the branch of {source['git']} that contains the commit; or 'tag' instead, where one points at it")
+        source["branch"] = state.mark(
+            f"the branch of {source['git']} that contains the commit; or 'tag' instead, where one points at it"
+        )
     if commit is not None and is_whole(commit.ref):
         source["commit"] = commit.ref
     elif commit is not None:
         _at(state, commit.line)
-        source["commit"] = state.mark(f"the whole commit, 40 hex digits; the Dockerfile has {state.shown(commit.ref)}")
+        source["commit"] = state.mark(
+            f"the whole commit, 40 hex digits; the Dockerfile has {state.shown(commit.ref)}"
+        )
     else:
         ref = f"refs/tags/{source['tag']}^{{}}" if tag is not None else f"refs/heads/{source['branch']}"
         known = isinstance(source.get("tag", source.get("branch")), str)
@@ -110,14 +114,18 @@ def _component(state: State, component: dict[str, Any]) -> None:
         component.setdefault("build-env", {})[variable] = "{gfx}"
     if not component.get("build-requires"):
         component["build-requires"] = [
-            state.mark(f"what [build-system] of {name}'s pyproject.toml requires; nothing is fetched while it is built")
+            state.mark(
+                f"what [build-system] of {name}'s pyproject.toml requires; nothing is fetched while it is built"
+            )
         ]
     no_deps = state.no_deps.get(name)
     if no_deps is not None and "requires-files" not in component:
         state.entry = no_deps
         component.pop("extras", None)
         component["requires"] = []
-        component["reason"] = state.mark(f"why {name} is installed without what it declares; 'requires' may list what it needs")
+        component["reason"] = state.mark(
+            f"why {name} is installed without what it declares; 'requires' may list what it needs"
+        )
 
 
 def _version(tag: object) -> str | None:
@@ -144,9 +152,13 @@ def _patch(state: State, patch: dict[str, Any]) -> None:
     if kind == "series":
         commit = state.draft.sources[source]["commit"] if source else None
         patch["series"]["made-for"] = (
-            commit if isinstance(commit, str) else state.mark("the commit of the target that the patches were made for")
+            commit
+            if isinstance(commit, str)
+            else state.mark("the commit of the target that the patches were made for")
         )
-    mark = state.mark(f"reason, upstream and drop-when of {patch['name']}: why, where it is discussed, when it goes")
+    mark = state.mark(
+        f"reason, upstream and drop-when of {patch['name']}: why, where it is discussed, when it goes"
+    )
     patch |= {"reason": mark, "upstream": mark, "drop-when": mark}
 
 
@@ -184,13 +196,16 @@ def _guards(state: State) -> None:
             entry.left = "the edit of this file stops the build where its text is not there, exactly so often"
         elif path.startswith(("/opt/", "/usr/")) and re.search(r"(?:test|\[) -[efxds] ", entry.text):
             if "runtime" in _roles_at(state, entry):
+                entry.left = None
                 add(state.draft.smoke, "paths", [path])
                 state.into("smoke.paths")
             else:
                 entry.left = "a test of a stage that is not served"
         else:
             entry.left = None
-            state.undecided("a test that stops the build; smoke.paths, smoke.imports or a probe would do what it does")
+            state.undecided(
+                "a test that stops the build; smoke.paths, smoke.imports or a probe would do what it does"
+            )
 
 
 def _roles_at(state: State, entry: Entry) -> frozenset[str]:
@@ -222,14 +237,18 @@ def _image(state: State) -> None:
                 state.draft.image["uid"] = int(made[0] or "")
                 made[1].into("image.uid")
     else:
-        state.draft.image["user"] = state.mark(f"an unprivileged user of the image's own; the Dockerfile has {state.shown(name)}")
+        state.draft.image["user"] = state.mark(
+            f"an unprivileged user of the image's own; the Dockerfile has {state.shown(name)}"
+        )
 
 
 def _top(state: State) -> None:
     top, draft = state.draft.top, state.draft
     served = next(stage for stage in reversed(state.stages) if "runtime" in stage.roles)
     _at(state, served.line)
-    top.setdefault("description", state.mark("what the image is for, in a sentence") if "description" not in top else "")
+    top.setdefault(
+        "description", state.mark("what the image is for, in a sentence") if "description" not in top else ""
+    )
     engine = next((c["name"] for c in draft.components if c["name"] in _ENGINES), None)
     if engine is not None:
         top["engine"] = engine
@@ -256,5 +275,3 @@ def _argument(state: State, entry: Entry, name: str) -> None:
     elif not (entry.became or entry.marks):
         entry.left = f"read in line {lines} alone"
     del state
-
-

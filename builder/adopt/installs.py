@@ -19,10 +19,11 @@ from builder.adopt.system import options
 from builder.adopt.words import Filled, has_secret
 
 _WITH_ARGUMENT = (
-    "-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-i", "--index-url", "--extra-index-url", "-f",
-    "--find-links", "-t", "--target", "--prefix", "--python", "-p", "--root-user-action", "--config-settings", "-C",
+    "-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-i", "--index-url", "--extra-index-url",
+    "--find-links", "-t", "--target", "--prefix", "--python", "-p", "--root-user-action", "--config-settings",
     "--torch-backend", "--index-strategy", "--cache-dir", "--default-timeout", "--retries", "--trusted-host",
-    "--index", "--default-index", "-w", "--wheel-dir", "--global-option", "--no-binary", "--only-binary", "--progress-bar",
+    "--index", "--default-index", "-w", "--wheel-dir", "--global-option", "--no-binary", "--only-binary",
+    "-f", "-C", "--progress-bar",
     "-d", "--dest", "--override", "--extra", "--timeout", "--no-build-isolation-package", "-n", "--name",
 )  # fmt: skip
 _TOOLS = (
@@ -70,7 +71,9 @@ def uv(state: State, command: Command, words: list[Filled]) -> None:
 def conda(state: State, command: Command, words: list[Filled]) -> None:
     """Read a conda command: the image's Python is that of the base."""
     for word in words:
-        _python_version(state, [word.text.removeprefix("python=").removeprefix("=")] if "python" in word.text else [])
+        _python_version(
+            state, [word.text.removeprefix("python=").removeprefix("=")] if "python" in word.text else []
+        )
     action = next((word.text for word in words if not word.text.startswith("-")), "")
     if action in ("clean", "config", "init", "activate", "info", "list", "tos"):
         state.leave("no environment of conda is in the image")
@@ -97,7 +100,9 @@ def python(state: State, command: Command, words: list[Filled]) -> None:
     elif texts[:2] in (["-m", "venv"], ["-m", "virtualenv"], ["-m", "ensurepip"], ["-m", "compileall"]):
         state.leave("the program installs for the image's Python, and compiles bytecode itself")
     elif texts[:2] == ["-m", "build"]:
-        _build(state, command, state.path(next((t for t in texts[2:] if t[:1] != "-"), ".")), extras=(), no_deps=False)
+        _build(
+            state, command, state.path(next((t for t in texts[2:] if t[:1] != "-"), ".")), extras=(), no_deps=False
+        )
     elif texts[:1] == ["-c"] and len(texts) > 1:
         _code(state, texts[1])
     elif texts and re.fullmatch(r"setup\w*\.py", texts[0]):
@@ -105,7 +110,9 @@ def python(state: State, command: Command, words: list[Filled]) -> None:
     elif texts[:1] in (["--version"], ["-V"]):
         state.leave("prints")
     else:
-        state.undecided("runs a program of Python; a build command of a component, or a patch, would do what it does")
+        state.undecided(
+            "runs a program of Python; a build command of a component, or a patch, would do what it does"
+        )
 
 
 def _code(state: State, code: str) -> None:
@@ -142,7 +149,7 @@ def _prints(call: ast.Call) -> bool:
 
 def _setup(state: State, command: Command, texts: list[str]) -> None:
     if texts[0] != "setup.py" or not {"install", "develop", "bdist_wheel"} & set(texts[1:]):
-        state.undecided(f"{texts[0]} {' '.join(texts[1:])}: a wheel is built by setup.py or pyproject.toml alone; write "
+        state.undecided(f"{' '.join(texts)}: a wheel is built by setup.py or pyproject.toml alone; write "
                         "build commands, or a patch that makes this file the setup.py")  # fmt: skip
         if not {"install", "develop", "bdist_wheel"} & set(texts[1:]):
             return
@@ -169,7 +176,9 @@ def _install(state: State, command: Command, words: list[Filled]) -> None:
     links = [text for key in ("-f", "--find-links") for text in given.get(key, [])]
     for key in ("-c", "--constraint", "--override"):
         for file in given.get(key, []):
-            state.undecided(f"{file}: versions of others are in the lock; make a component of what has to have one")
+            state.undecided(
+                f"{file}: versions of others are in the lock; make a component of what has to have one"
+            )
     for key in ("-r", "--requirement"):
         for file in given.get(key, []):
             _requirements(state, file)
@@ -205,10 +214,16 @@ def _target(state: State, command: Command, word: Filled, *, no_deps: bool, inde
         _from_git(state, command, text, no_deps=no_deps)
     elif text.endswith(".whl") or "*" in text:
         if "://" in text:
-            state.undecided(f"{state.shown(text)}: a wheel by its address; name the index that lists it, or mirror it")
+            state.undecided(
+                f"{state.shown(text)}: a wheel by its address; name the index that lists it, or mirror it"
+            )
         else:
             state.leave("wheels that are built here are installed by the program")
-    elif re.match(r"[./~]", text) or (state.tree_of(state.path(text.partition("[")[0])) or ("", "."))[1] != "." and "==" not in text and "/" in text:
+    elif re.match(r"[./~]", text) or (
+        (state.tree_of(state.path(text.partition("[")[0])) or ("", "."))[1] != "."
+        and "==" not in text
+        and "/" in text
+    ):
         path, _, extras = text.partition("[")
         names = tuple(part.strip() for part in extras.rstrip("]").split(",") if part.strip())
         _build(state, command, state.path(path), extras=names, no_deps=no_deps)
@@ -291,9 +306,15 @@ def _requirement(state: State, text: str, *, no_deps: bool, index: Where) -> Non
     if requirement.url is not None:
         state.undecided(f"{name} by its address; name the index that lists it, or a [source]")
         return
-    exact = [each.version for each in requirement.specifier if each.operator in ("==", "===") and "*" not in each.version]
+    exact = [
+        each.version
+        for each in requirement.specifier
+        if each.operator in ("==", "===") and "*" not in each.version
+    ]
     if name in _INSTALLERS:
-        state.account.left = state.account.left or f"{name} installs nothing in the image; the program brings its own"
+        state.account.left = (
+            state.account.left or f"{name} installs nothing in the image; the program brings its own"
+        )
         return
     if requirement.marker is not None:
         state.undecided(f"{name} depends on '{requirement.marker}': keep it where that holds for this image")
@@ -320,7 +341,9 @@ def _requirement(state: State, text: str, *, no_deps: bool, index: Where) -> Non
     if no_deps:
         component.pop("extras", None)
         component["requires"] = []
-        component["reason"] = state.mark(f"why {name} is installed without what it declares; 'requires' may list what it needs")
+        component["reason"] = state.mark(
+            f"why {name} is installed without what it declares; 'requires' may list what it needs"
+        )
     state.into(f"component.{name}")
 
 
@@ -345,11 +368,11 @@ def _where(state: State, component: dict[str, Any], index: Where) -> None:
         value = extra[0] if extra else {"url": pages[0], "kind": "flat"}
     elif main or extra or pages:
         all_of = ", ".join((*main, *extra, *pages))
-        value = state.mark(f"the one index of {component['name']}: {all_of}" + ("" if main else ", or none for the default"))
+        value = state.mark(
+            f"the one index of {component['name']}: {all_of}" + ("" if main else ", or none for the default")
+        )
     if value is not None:
         component["index"] = value
         environment_note = None if isinstance(value, Mark) else f"component.{component['name']}.index"
         if environment_note:
             state.into(environment_note)
-
-

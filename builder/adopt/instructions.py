@@ -45,7 +45,9 @@ def read_from(state: State, instruction: Instruction) -> None:
 def _base(state: State, image: str, unknown: tuple[str, ...]) -> None:
     value: object = _pinned(image)
     if unknown:
-        value = state.mark(f"the image: {state.shown(image)} takes it from {', '.join(unknown)}, which has no value")
+        value = state.mark(
+            f"the image: {state.shown(image)} takes it from {', '.join(unknown)}, which has no value"
+        )
     elif image == "scratch":
         value = state.mark("FROM scratch: a recipe starts from an image, a Debian suite or another recipe")
     elif value is None:
@@ -128,8 +130,10 @@ def read_copy(state: State, instruction: Instruction) -> None:
     words = _list(instruction.text) or _words(instruction.text)
     filled = [state.expand_text(word) for word in words]
     if instruction.heredocs:
-        state.undecided("writes a file from the text below; an overlay or a source beside the recipe would hold it")
-    elif any(each.unknown for each in filled) or len(words) < 2:  # noqa: PLR2004 -- from and to
+        state.undecided(
+            "writes a file from the text below; an overlay or a source beside the recipe would hold it"
+        )
+    elif any(each.unknown for each in filled) or len(words) < 2:
         state.undecided("copies what a variable without a value names")
     elif origin is not None:
         _from_stage(state, origin, [each.text for each in filled])
@@ -137,13 +141,15 @@ def read_copy(state: State, instruction: Instruction) -> None:
         state.undecided("fetches a file; a [source] with 'archive' and 'sha256', or with 'git', would pin it")
     else:
         for each in filled[:-1]:
-            _from_context(state, each.text, filled[-1].text, several=len(filled) > 2)  # noqa: PLR2004
+            _from_context(state, each.text, filled[-1].text, several=len(filled) > 2)
 
 
 def _from_stage(state: State, origin: str, words: list[str]) -> None:
     stages = [stage for stage in state.stages if origin.lower() in ((stage.name or "").lower(), str(stage.number))]
     if not stages:
-        state.undecided(f"copies from the image {state.shown(origin)}; a recipe takes files from its sources alone")
+        state.undecided(
+            f"copies from the image {state.shown(origin)}; a recipe takes files from its sources alone"
+        )
     elif not state.roles:
         state.leave("nothing of this stage reaches the image")
     else:
@@ -169,7 +175,8 @@ def _from_context(state: State, origin: str, to: str, *, several: bool) -> None:
             "or delete the key where there is none"
         )
         patch = {
-            "name": name, "target": tree[0] if tree else (installed or "").partition("/")[0], "in": tree[0] if tree else None,
+            "name": name, "in": tree[0] if tree else None,
+            "target": tree[0] if tree else (installed or "").partition("/")[0],
             "overlay": {"file": tree[1] if tree else installed, "from": beside, "replaces": replaces},
         }  # fmt: skip
         state.draft.patches.append(patch)

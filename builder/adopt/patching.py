@@ -34,11 +34,11 @@ def literal(script: str, *, extended: bool) -> Replacement | None:
 
     A dot stands for itself: an edit stops the build where the text is not there exactly.
     """
-    if len(script) < 4 or script[0] != "s":  # noqa: PLR2004 -- s and three separators
+    if len(script) < 4 or script[0] != "s":
         return None
     mark = script[1]
     parts = re.findall(rf"((?:\\.|[^\\{re.escape(mark)}])*)(?:{re.escape(mark)}|$)", script[2:], re.DOTALL)
-    if len(parts) < 3 or not re.fullmatch(r"g?", script[2:].rpartition(mark)[2].strip()):  # noqa: PLR2004
+    if len(parts) < 3 or not re.fullmatch(r"g?", script[2:].rpartition(mark)[2].strip()):
         return None
     find = _plain_pattern(parts[0], mark, extended=extended)
     replace = _plain_replacement(parts[1], mark)

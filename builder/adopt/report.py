@@ -66,7 +66,10 @@ class Report:
         for each in self.accounts:
             where = f"{each.first}" if each.first == each.last else f"{each.first}-{each.last}"
             found += [f"{where}: {each.text}", f"    {each.outcome}"]
-        return [*found, *(f"{point.number}. line {point.line}, {point.key}: {point.text}" for point in self.points)]
+        return [
+            *found,
+            *(f"{point.number}. line {point.line}, {point.key}: {point.text}" for point in self.points),
+        ]
 
 
 def report_of(entries: Sequence[Entry]) -> Report:
@@ -81,6 +84,7 @@ def report_of(entries: Sequence[Entry]) -> Report:
             for entry in sorted(entries, key=lambda each: each.first)
         ),
         points=tuple(
-            Point(number=number, key=mark.key, line=mark.line, text=mark.text) for number, mark in sorted(marks.items())
+            Point(number=number, key=mark.key, line=mark.line, text=mark.text)
+            for number, mark in sorted(marks.items())
         ),
     )  # fmt: skip

@@ -10,7 +10,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_OPENERS = {"if": "fi", "for": "done", "while": "done", "until": "done", "select": "done", "case": "esac", "{": "}"}
+_OPENERS = {
+    "if": "fi",
+    "for": "done",
+    "while": "done",
+    "until": "done",
+    "select": "done",
+    "case": "esac",
+    "{": "}",
+}
 _INNER = ("then", "else", "elif", "do", "!", "time")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _OPERATOR = re.compile(r"&&|\|\||;;|\|&|[;|&()\n]")
@@ -81,9 +89,12 @@ def split_shell(text: str, lines: Sequence[int]) -> tuple[Unit, ...]:
             start = tokens[begun].start
             units.append(
                 Unit(
-                    parts=tuple(parts), joins=tuple(joins[: len(parts) - 1]), text=_on_one_line(text[start:end]),
-                    first=lines[start], last=lines[end - 1],
-                )  # fmt: skip
+                    parts=tuple(parts),
+                    joins=tuple(joins[: len(parts) - 1]),
+                    text=_on_one_line(text[start:end]),
+                    first=lines[start],
+                    last=lines[end - 1],
+                )
             )
         parts.clear()
         joins.clear()

@@ -18,38 +18,13 @@ _MOUNT = re.compile(r"^--mount=\S*?\bfrom=([^\s,]+)")
 def stages_of(
     parts: Sequence[Instruction | Comment], *, file: str, target: str | None, arguments: Mapping[str, str]
 ) -> list[Stage]:
-    """Return the stages of a Dockerfile. `target` names the one that is served, by default the last. `arguments` are
-    values of ARGs that count before those of the file.
+    """Return the stages of a Dockerfile.
 
-    A stage that the served one goes on from is served as well; the other stages that it takes files from build. Where
-    there are none, everything is done in one stage, which then counts for both.
+    `target` names the one that is served, by default the last. `arguments` are values of ARGs that count before
+    those of the file. A stage that the served one goes on from is served as well; the other stages that it takes
+    files from build. Where there are none, everything is done in one stage, which then counts for both.
     """
-    stages: list[Stage] = []
-    takes: list[set[int]] = []
-    defaults: dict[str, str] = {}
-    for part in parts:
-        if isinstance(part, Comment):
-            continue
-        if part.keyword == "FROM":
-            found = _FROM.match(part.text)
-            if found is None:
-                raise RecipeError(f"{file}: line {part.first}: FROM names no image")
-            scope = defaults | dict(arguments)
-            parent = _number(stages, fill_text(found["image"], scope, lambda _: None).text)
-            stages.append(
-                Stage(
-                    number=len(stages), name=found["name"], image=found["image"], parent=parent,
-                    roles=frozenset(), line=part.first,
-                )  # fmt: skip
-            )
-            takes.append(set())
-        elif part.keyword == "ARG" and not stages:
-            defaults |= {pair[1]: pair[2].strip("\"'") for pair in _DEFAULT.finditer(part.text)}
-        elif stages:
-            mounts = [found[1] for flag in part.flags if (found := _MOUNT.match(flag)) is not None]
-            for name in (part.flag("from"), *mounts):
-                if name is not None and (number := _number(stages[:-1], name)) is not None:
-                    takes[-1].add(number)
+    stages, takes = _read(parts, file, arguments)
     served = len(stages) - 1 if target is None else _number(stages, target)
     if served is None:
         known = ", ".join(stage.name for stage in stages if stage.name) or "none has a name"
@@ -61,13 +36,44 @@ def stages_of(
         build |= (below := {each for number in todo for each in _line_of(stages, number)})
         todo = {number for each in below for number in takes[each]} - build
     for stage in stages:
-        roles: set[Role] = set()
-        if stage.number in runtime:
-            roles.add("runtime")
+        roles: set[Role] = {"runtime"} if stage.number in runtime else set()
         if stage.number in build:
             roles.add("build")
         stage.roles = BOTH if roles and not build else frozenset(roles)
     return stages
+
+
+def _read(
+    parts: Sequence[Instruction | Comment], file: str, arguments: Mapping[str, str]
+) -> tuple[list[Stage], list[set[int]]]:
+    """Return the stages, and for each the numbers of those that it takes files from."""
+    stages: list[Stage] = []
+    takes: list[set[int]] = []
+    defaults: dict[str, str] = {}
+    for part in parts:
+        if isinstance(part, Comment):
+            continue
+        if part.keyword == "FROM":
+            stages.append(_stage(part, stages, file, defaults | dict(arguments)))
+            takes.append(set())
+        elif part.keyword == "ARG" and not stages:
+            defaults |= {pair[1]: pair[2].strip("\"'") for pair in _DEFAULT.finditer(part.text)}
+        elif stages:
+            mounts = [found[1] for flag in part.flags if (found := _MOUNT.match(flag)) is not None]
+            for name in (part.flag("from"), *mounts):
+                if name is not None and (number := _number(stages[:-1], name)) is not None:
+                    takes[-1].add(number)
+    return stages, takes
+
+
+def _stage(part: Instruction, stages: Sequence[Stage], file: str, scope: Mapping[str, str]) -> Stage:
+    found = _FROM.match(part.text)
+    if found is None:
+        raise RecipeError(f"{file}: line {part.first}: FROM names no image")
+    return Stage(
+        number=len(stages), name=found["name"], image=found["image"], roles=frozenset(), line=part.first,
+        parent=_number(stages, fill_text(found["image"], scope, lambda _: None).text),
+    )  # fmt: skip
 
 
 def _number(stages: Sequence[Stage], name: str) -> int | None:

@@ -16,7 +16,9 @@ BOTH: frozenset[Role] = frozenset(("build", "runtime"))
 SITE = "/site-packages"
 # What scripts ask Python in order to find the folder of a package.
 _ASKS_PYTHON = re.compile(r"^\$\((?:\S*/)?python3?[0-9.]* -c ['\"](?P<code>.*)['\"]\)$", re.DOTALL)
-_PACKAGE = re.compile(r"\b(?P<name>[A-Za-z_][A-Za-z0-9_]*)\.__(?:path|file)__|find_spec\(['\"](?P<spec>\w+)['\"]\)")
+_PACKAGE = re.compile(
+    r"\b(?P<name>[A-Za-z_][A-Za-z0-9_]*)\.__(?:path|file)__|find_spec\(['\"](?P<spec>\w+)['\"]\)"
+)
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/(?P<path>.+)$")
 
 
@@ -48,8 +50,10 @@ class Checkout:
 
 @dataclass(kw_only=True)
 class State:
-    """Everything known so far. A stage's `trees` are the folders that hold the tree of a source, its `copied` what
-    came from the build context, each by its path in the stage's file system.
+    """Everything known so far.
+
+    A stage's `trees` are the folders that hold the tree of a source, its `copied` what came from the build
+    context, each by its path in the stage's file system.
     """
 
     file: str

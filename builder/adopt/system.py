@@ -19,7 +19,8 @@ _CACHES = re.compile(
 )
 _LAST_WORD = re.compile(r"(?P<path>\S+)\s*$")
 _COUNTED = re.compile(
-    r"\$\(grep -\w*c\w* (?:--? )?(?:'(?P<single>[^']*)'|\"(?P<double>[^\"]*)\") [\"']?(?P<path>[^\s\"')]+)[\"']?\)[\"']?"
+    r"\$\(grep -\w*c\w* (?:--? )?"
+    r"(?:'(?P<single>[^']*)'|\"(?P<double>[^\"]*)\") [\"']?(?P<path>[^\s\"')]+)[\"']?\)[\"']?"
     r" (?:==?|-eq) [\"']?(?P<number>[0-9]+)"
 )
 _TIDIES = ("update", "clean", "autoclean", "autoremove")
@@ -64,7 +65,7 @@ def apt(state: State, _command: Command, words: list[Filled]) -> None:
     for word in others[1:]:
         name, _, version = word.text.partition("=")
         name = re.sub(r":(?:amd64|native|any)$", "", name)
-        if word.unknown or not _PACKAGE.fullmatch(name) or name.endswith((".deb", "-", "+")) and "/" in word.text:
+        if word.unknown or not _PACKAGE.fullmatch(name) or name.endswith(".deb"):
             state.undecided(f"{state.shown(word.text)} is not the name of a package")
             continue
         for role, table in (("build", state.draft.build), ("runtime", state.draft.runtime)):
@@ -72,7 +73,7 @@ def apt(state: State, _command: Command, words: list[Filled]) -> None:
                 add(table, "apt", [name])
                 state.into(f"base.{role}.apt")
         if version:
-            state.undecided(f"{name} {version}: on an 'image' base the archive decides the version, a lock of 'debian' holds it")
+            state.undecided(f"{name} {version}: the archive of an 'image' base decides the version")
         if (python := _PYTHON.fullmatch(name)) is not None and "runtime" in state.roles:
             state.draft.top["python"] = python[1]
             state.into("python")
@@ -101,7 +102,9 @@ def group(state: State, _command: Command, words: list[Filled]) -> None:
 
 def remove(state: State, _command: Command, words: list[Filled]) -> None:
     """Leave out what only tidies up, and mark what removes a part."""
-    paths = [state.path(word.text) if "*" not in word.text else word.text for word in words if word.text[:1] != "-"]
+    paths = [
+        state.path(word.text) if "*" not in word.text else word.text for word in words if word.text[:1] != "-"
+    ]
     known = [path for path in paths if _CACHES.fullmatch(path) or state.tree_of(path) is not None]
     if len(known) == len(paths):
         state.leave("caches, trees and temporary files reach no layer")

@@ -41,7 +41,22 @@ def git(state: State, command: Command, words: list[Filled]) -> None:
         state.leave("a series is tried before anything is built")
     elif action in ("apply", "am"):
         patching.applied(state, [word for word in rest if not word.text.startswith("-")], rest)
-    elif action in ("config", "init", "remote", "add", "commit", "log", "status", "rev-parse", "describe", "diff", "show", "clean", "lfs", "tag"):
+    elif action in (
+        "config",
+        "init",
+        "remote",
+        "add",
+        "commit",
+        "log",
+        "status",
+        "rev-parse",
+        "describe",
+        "diff",
+        "show",
+        "clean",
+        "lfs",
+        "tag",
+    ):
         state.leave("a tree is fetched by its commit; builds get it without .git")
     else:
         state.undecided(f"git {action}: a recipe has sources at a commit, and patches")
@@ -149,7 +164,7 @@ def build_command(state: State, command: Command, program: str) -> None:
     shown = state.shown(text.text)
     if component is None:
         mark = state.mark("what these commands install has to lie below {destdir}, and {offload-arch} is the "
-                          "compiler's option for gfx: write so, and put the version it reports into 'version'")  # fmt: skip
+                          "compiler's option for gfx: write so; its version goes into 'version'")  # fmt: skip
         component = {"name": name, "source": source, "version": mark, "build": [mark]}
         state.draft.components.append(component)
     where = "" if tree[1] == "." else f"cd {tree[1]} && "

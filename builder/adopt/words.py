@@ -23,7 +23,8 @@ _SECRET_NAME = re.compile(
 _USERINFO = re.compile(r"(?<=://)[^\s/@'\"]+(?=@)")
 _KNOWN_SHAPES = re.compile(
     r"\b(?:gh[pousr]_|github_pat_|hf_|glpat-|sk-|xox[abp]-|AKIA|pypi-)[A-Za-z0-9_-]{10,}"
-    r"|(?<=Authorization: )[^'\"]+|(?<=Bearer )[^\s'\"]+|(?<=--password[ =])[^\s'\"]+|(?<= -u )[^\s'\":]+:[^\s'\"]+",
+    r"|(?<=Authorization: )[^'\"]+|(?<=Bearer )[^\s'\"]+|(?<=--password[ =])[^\s'\"]+"
+    r"|(?<= -u )[^\s'\":]+:[^\s'\"]+",
     re.IGNORECASE,
 )
 _ASSIGNED = re.compile(r"\b(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|]+)")
@@ -72,7 +73,7 @@ def _hide_assigned(found: re.Match[str]) -> str:
 
 def fill(word: Word, scope: Mapping[str, str], used: Callable[[str], None]) -> Filled:
     """Return the text of a word. `used` is told the name of each variable that is read."""
-    text, unknown = "", []
+    text, unknown = "", list[str]()
     for piece, expands in word.pieces:
         if not expands:
             text += piece

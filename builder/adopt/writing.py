@@ -20,11 +20,13 @@ _IMAGE = ("user", "uid", "workdir", "entrypoint", "cmd", "expose", "writable", "
 
 
 def write_draft(draft: Draft, *, file: str) -> str:
-    """Return the recipe. Gives the marks in it their numbers and keys, in the order of the lines they come from."""
+    """Return the recipe. Gives the marks their numbers, in the order of the lines they come from, and keys."""
     for number, mark in enumerate(sorted(_all_marks(draft), key=lambda each: each.line), start=1):
         mark.number = number
     lines = _Lines()
-    lines.comment(f"Drafted from {file}. Every '<adopt N>' is a point to decide; rocm-images check refuses the recipe until then.")
+    lines.comment(
+        f"Drafted from {file}. Every '<adopt N>' is a point to decide; until then rocm-images check refuses it."
+    )
     lines.pair("", "schema", 1)
     lines.pair("", "name", draft.name)
     lines.table("", draft.top, _TOP)
@@ -63,10 +65,15 @@ def _undecided(lines: _Lines, draft: Draft) -> None:
     if not draft.undecided:
         return
     lines.text += "\n"
-    lines.comment("What no key was found for. Decide each: write it as keys, or not at all; then delete this list.")
+    lines.comment(
+        "What no key was found for. Decide each: write it as keys, or not at all; then delete this list."
+    )
     for mark in draft.undecided:
         mark.key = "adopt"
-    points = [f"{mark.placeholder} line {mark.line}: {mark.text}" for mark in sorted(draft.undecided, key=lambda m: m.number)]
+    points = [
+        f"{mark.placeholder} line {mark.line}: {mark.text}"
+        for mark in sorted(draft.undecided, key=lambda m: m.number)
+    ]
     lines.text += _rendered("adopt", points)
 
 
@@ -105,7 +112,11 @@ def _rendered(key: str, value: Any) -> str:  # noqa: ANN401 -- a value of a TOML
         quoted = _rendered(key, "").partition(" = ")[0]
         items = [_rendered(key, each).partition(" = ")[2].removesuffix("\n") for each in value]
         line = f"{quoted} = [{', '.join(items)}]\n"
-        return line if len(line) <= _WIDTH else f"{quoted} = [\n{''.join(f'    {item},{chr(10)}' for item in items)}]\n"
+        return (
+            line
+            if len(line) <= _WIDTH
+            else f"{quoted} = [\n{''.join(f'    {item},{chr(10)}' for item in items)}]\n"
+        )
     return tomli_w.dumps({key: value}, multiline_strings=isinstance(value, str) and "\n" in value)
 
 
@@ -126,6 +137,8 @@ def _marks_in(value: Any) -> Iterator[Mark]:  # noqa: ANN401 -- a value of a TOM
 
 
 def _all_marks(draft: Draft) -> list[Mark]:
-    parts = [draft.top, draft.undecided, draft.build, draft.runtime, draft.sources, draft.components, draft.patches,
-             draft.image, draft.env, draft.smoke]  # fmt: skip
+    parts = (
+        draft.top, draft.undecided, draft.build, draft.runtime, draft.sources, draft.components, draft.patches,
+        draft.image, draft.env, draft.smoke,
+    )  # fmt: skip
     return list(dict.fromkeys(mark for part in parts for mark in _marks_in(part)))
