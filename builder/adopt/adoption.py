@@ -54,7 +54,7 @@ def adopt(
             state.renovate[part.text.partition("=")[0].strip()] = branch
         branch = None
         _instruction(state, part)
-    finish(state)
+    finish(state, text)
     for entry in state.entries:
         entry.text = state.shown(entry.text)
         entry.left = None if entry.left is None else state.shown(entry.left)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from builder.adopt import environment, installs, patching, system, trees
 from builder.adopt.dockerfile import Heredoc, Instruction
@@ -33,22 +33,25 @@ _HARMLESS = {
     "mkdir": "folders come with the files in them; image.writable makes those that are written to",
     "strip": "layers hold what the build made; to strip is a build command of a component",
 }  # fmt: skip
+_STARTED = re.compile(
+    r"(?:\$\(|`)[^)`]*\b(?:pip|apt|apt-get|conda|curl|wget|git (?:clone|apply|checkout)|sed -i|patch|make|cmake)\b"
+)
 _ACCEPTED = ("true", ":", "exit 0", "/bin/true")
 
 
 def read_run(state: State, instruction: Instruction) -> None:
     """Read a RUN: an account for each of its commands."""
-    mounts = [flag for flag in instruction.flags if not flag.startswith("--mount=type=cache")]
     text, lines = instruction.text, instruction.lines
     heredocs = list(instruction.heredocs)
-    alone = re.fullmatch(r"<<-?[\"']?[A-Za-z_][A-Za-z0-9_]*[\"']?", text.strip())
+    alone = re.fullmatch(r"<<-?[ \t]*[\"']?[A-Za-z_][A-Za-z0-9_]*[\"']?", text.strip())
     shell = alone is not None and not heredocs[0].body.startswith("#!")
     if instruction.text.startswith("["):
         state.begin(f"RUN {text}", instruction.first, instruction.last)
         state.undecided("a command in the exec form; write it as one of a shell")
         return
-    if mounts:
-        state.begin(f"RUN {' '.join(mounts)}", instruction.first, instruction.first)
+    if mounts := instruction.flags:
+        last = lines[0] if lines else instruction.first
+        state.begin(f"RUN {' '.join(mounts)}", instruction.first, last)
         state.leave(
             "build steps have no network and no mounts of their own; what they need is a source or component"
         )
@@ -65,10 +68,12 @@ def read_run(state: State, instruction: Instruction) -> None:
         _comments(state, heredoc)
         text = heredoc.body
         lines = _lines(text, heredoc.first)
-        if heredoc.name in re.findall(r"<<-?['\"]?(\w+)", text):
-            heredocs = []
+        if re.search(r"<<-?[\s]*['\"]?[A-Za-z_]", text):
+            state.begin(f"<<{heredoc.name}", heredoc.first, heredoc.last - 1)
+            state.undecided("a script with texts in it; write what it does as patches or build commands")
+            return
     for unit in split_shell(text, lines):
-        _read(state, unit, heredocs)
+        _read(state, unit, heredocs, text, lines)
     for heredoc in heredocs:
         state.begin(f"<<{heredoc.name}", heredoc.first, heredoc.last)
         state.undecided("a text that no command here is known to read")
@@ -91,7 +96,7 @@ def _comments(state: State, heredoc: Heredoc) -> None:
             entry.left = "a comment"
 
 
-def _read(state: State, unit: Unit, heredocs: list[Heredoc]) -> None:
+def _read(state: State, unit: Unit, heredocs: list[Heredoc], text: str, lines: Sequence[int]) -> None:
     fed = [target for part in unit.parts for sign, target in part.redirects if sign in ("<<", "<<-")]
     last = unit.last
     taken = [heredocs.pop(0) for _ in fed if heredocs]
@@ -101,8 +106,10 @@ def _read(state: State, unit: Unit, heredocs: list[Heredoc]) -> None:
         opened = state.begin(unit.text[0], unit.first, unit.last)
         opened.left = "its commands follow"
         before = dict(state.scope), state.cwd
-        for each in split_shell(inner, [unit.first] * (len(inner) + 1)):
-            _read(state, each, [])
+        start, end = inner
+        within = text[start:end], lines[start : end + 1]
+        for each in split_shell(*within):
+            _read(state, each, [], *within)
         if unit.text[0] == "(":
             state.scope, state.cwd = before
         return
@@ -123,23 +130,23 @@ def _read(state: State, unit: Unit, heredocs: list[Heredoc]) -> None:
         state.undecided("a command that no key is known for")
 
 
-def _inner(unit: Unit) -> str | None:
-    """Return the commands in `( … )` or `{ …; }`."""
+def _inner(unit: Unit) -> tuple[int, int] | None:
+    """Return where the commands in `( … )` or `{ …; }` begin and end."""
     command = unit.single
     if command is None or command.compound not in ("(", "{") or not command.text.endswith((")", "}")):
         return None
-    return command.text[1:-1].strip()
+    return command.inner
 
 
 def _joined(state: State, unit: Unit) -> None:
     """Read commands joined by `||` or `|`."""
     first, rest = unit.parts[0], unit.parts[1:]
-    if set(unit.joins) == {"||"} and first.compound is None:
+    if set(unit.joins) == {"||"}:
         texts = [part.text for part in rest]
-        if all(_FAILS.match(text) for text in texts):
+        if first.compound is None and all(_FAILS.match(text) for text in texts):
             run(state, first)
             return
-        if all(text in _ACCEPTED or text.startswith("echo ") for text in texts):
+        if first.compound is None and all(text in _ACCEPTED or text.startswith("echo ") for text in texts):
             run(state, first)
             if state.account.became:
                 state.undecided("went on where this failed; the recipe stops there")
@@ -174,7 +181,7 @@ def _compound(state: State, command: Command) -> None:
 
 def run(state: State, command: Command) -> None:
     """Read one simple command."""
-    words = list(command.words)
+    words, before = list(command.words), dict(state.build_env)
     for name, word in command.assignments:
         filled = state.expand(word)
         if words:
@@ -182,7 +189,7 @@ def run(state: State, command: Command) -> None:
         elif not environment.secret(state, name, filled.text):
             if not filled.unknown:
                 state.scope[name] = filled.text
-            state.leave("a variable; its value is filled in where it is read")
+            _leave(state, command, "a variable; its value is filled in where it is read")
     while words and words[0].plain in _WRAPPERS and len(words) > 1:
         words.pop(0)
         while words and re.match(r"[A-Za-z_][A-Za-z0-9_]*=", words[0].raw):
@@ -195,7 +202,7 @@ def run(state: State, command: Command) -> None:
     writes = [
         target for sign, target in command.redirects if ">" in sign and target.plain not in ("/dev/null", "1", "2")
     ]
-    if writes and program in (*_HARMLESS, "tee"):
+    if writes and (program in (*_HARMLESS, "tee", "git") or re.match(r"python|[ef]?grep|find", program)):
         state.undecided(f"writes {state.shown(writes[0].plain)}; an overlay or a component would bring the file")
         return
     arguments = words[1:]
@@ -203,9 +210,19 @@ def run(state: State, command: Command) -> None:
     if handler is not None:
         handler(state, command, [state.expand(word) for word in arguments])
     elif program in _HARMLESS:
-        state.leave(_HARMLESS[program])
+        _leave(state, command, _HARMLESS[program])
     else:
         trees.build_command(state, command, program)
+    if program != "export":
+        state.build_env = before
+
+
+def _leave(state: State, command: Command, why: str) -> None:
+    """Leave a command out that does nothing, unless it starts another one that does something for its words."""
+    if _STARTED.search(command.text) is not None:
+        state.undecided("starts another command for its words; write what that does")
+    else:
+        state.leave(why)
 
 
 def _handler(program: str) -> Callable[[State, Command, list[Filled]], None] | None:
@@ -221,6 +238,7 @@ _PROGRAMS: dict[str, Callable[[State, Command, list[Filled]], None]] = {
     "uv": installs.uv, "conda": installs.conda, "mamba": installs.conda, "micromamba": installs.conda,
     "useradd": system.user, "adduser": system.user, "groupadd": system.group, "addgroup": system.group,
     "usermod": system.group, "rm": system.remove, "find": system.find, "cd": system.folder, "pushd": system.folder,
-    "export": system.export, "chown": system.owner, "chmod": system.mode, "grep": system.guard,
+    "curl": system.fetch, "wget": system.fetch, "export": system.export, "chown": system.owner,
+    "chmod": system.mode, "grep": system.guard,
     "egrep": system.guard, "fgrep": system.guard, "test": system.guard, "[": system.guard,
 }  # fmt: skip

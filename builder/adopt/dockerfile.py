@@ -12,7 +12,9 @@ from builder.errors import RecipeError
 
 _ESCAPE = re.compile(r"#[ \t]*escape[ \t]*=[ \t]*(?P<char>[\\`])[ \t]*$", re.IGNORECASE)
 _DIRECTIVE = re.compile(r"#[ \t]*[A-Za-z]+[ \t]*=")
-_HEREDOC = re.compile(r"(?<!<)<<(?P<dash>-?)(?P<quote>[\"']?)(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P=quote)(?![<])")
+_HEREDOC = re.compile(
+    r"(?<!<)<<(?P<dash>-?)(?P<apart>[ \t]*)(?P<quote>[\"']?)(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P=quote)(?![<])"
+)
 _FLAG = re.compile(r"[ \t]*(--[a-z]+(?:=\S+)?)(?=[ \t]|$)")
 _HEAD = re.compile(r"[ \t]*(?P<word>[A-Za-z]+)(?:[ \t]+|$)")
 _WITH_HEREDOC = ("ADD", "COPY", "RUN")
@@ -104,10 +106,12 @@ def _instruction(lines: list[str], place: int, escape: str, file: str) -> tuple[
     whole, last = "".join(words), place
     heredocs: list[Heredoc] = []
     head = _HEAD.match(whole)
-    keyword = head["word"].upper() if head is not None else whole.split()[0].upper()
+    keyword = head["word"].upper() if head is not None else " ".join(whole.split()[:1]).upper()
     start = head.end() if head is not None else 0
     if keyword in _WITH_HEREDOC:
         for opened in _HEREDOC.finditer(whole):
+            if opened["apart"] and opened["name"] not in (line.lstrip("\t") for line in lines[place:]):
+                continue  # a shift of numbers
             heredoc, place = _heredoc(lines, place, opened, file)
             heredocs.append(heredoc)
             last = heredoc.last

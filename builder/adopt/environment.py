@@ -24,6 +24,7 @@ _LEFT = {
     "HSA_OVERRIDE_GFX_VERSION": None,
 }  # fmt: skip
 _OF_INSTALLERS = re.compile(r"(?:PIP|UV|CONDA|MAMBA|CCACHE|SCCACHE)_")
+_INDEX = re.compile(r"(?:PIP|UV)_.*(?:INDEX|FIND_LINKS)")
 _PYTHONS = {"24.04": "3.12", "22.04": "3.10", "noble": "3.12", "jammy": "3.10"}
 _ROCM_TAG = re.compile(r"(?:^|[:_-])(?:rocm-?)?(?P<version>[0-9]+\.[0-9]+(?:\.[0-9]+)?)(?=$|[-_@])")
 _PY_TAG = re.compile(r"py(?:thon)?-?(?P<version>3\.[0-9]{1,2})")
@@ -86,7 +87,9 @@ def variable(state: State, name: str, raw: str) -> None:
     if not filled.unknown:
         state.stage.env[name] = value
         state.scope[name] = value
-    if not state.roles:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        state.undecided(f"{name} is not the name of an environment variable")
+    elif not state.roles:
         state.leave("nothing of this stage reaches the image")
     elif gfx(state, name, value):
         state.note_gfx_variable(name)
@@ -95,6 +98,8 @@ def variable(state: State, name: str, raw: str) -> None:
             state.into(f"image.env.{name}")
     elif name in _LEFT and _LEFT[name] is not None:
         state.leave(_LEFT[name] or "")
+    elif _INDEX.match(name) and value:
+        state.undecided(f"{name}: an index of wheels; name it as 'index' of the components that come from it")
     elif _OF_INSTALLERS.match(name):
         state.leave("it steers an installer; the lock decides what is installed")
     elif name == "HSA_OVERRIDE_GFX_VERSION":

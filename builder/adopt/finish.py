@@ -17,11 +17,12 @@ _ENGINES = ("sglang", "vllm", "llama-cpp", "text-generation-inference", "lmdeplo
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _TAKEN = ("backup", "bin", "daemon", "games", "irc", "list", "lp", "mail", "man", "news", "nobody", "proxy",
           "sync", "sys", "uucp", "www-data")  # fmt: skip
+_NOTHING = re.compile(r"[\ufeff\s]*(?:RUN\b)?[\s\\&|;`]*$", re.IGNORECASE)  # of a line, with its operators
 _VERSION_IN_TAG = re.compile(r"(?:[A-Za-z][A-Za-z_-]*[-_/])?[vV]?(?P<version>[0-9]+(?:\.[0-9]+)+\S*)")
 
 
-def finish(state: State) -> None:
-    """Decide what is left, and mark what cannot be decided."""
+def finish(state: State, text: str) -> None:
+    """Decide what is left, and mark what cannot be decided, `text` being the whole input."""
     for name in state.draft.sources:
         _source(state, name)
     _tools(state)
@@ -35,6 +36,11 @@ def finish(state: State) -> None:
     for arguments in state.arguments.values():
         for entry in arguments:
             _argument(state, entry, next(name for name, entries in state.arguments.items() if entry in entries))
+    covered = {line for entry in state.entries for line in range(entry.first, entry.last + 1)}
+    for number, line in enumerate(text.split("\n"), start=1):
+        if number not in covered and not _NOTHING.match(line):
+            state.begin(line.strip(), number, number)
+            state.undecided("a line that no command reads, such as what follows a '#'")
     for entry in state.entries:
         state.entry = entry
         if not (entry.became or entry.marks or entry.left):

@@ -153,7 +153,7 @@ def _setup(state: State, command: Command, texts: list[str]) -> None:
                         "build commands, or a patch that makes this file the setup.py")  # fmt: skip
         if not {"install", "develop", "bdist_wheel"} & set(texts[1:]):
             return
-    _build(state, command, state.cwd, extras=(), no_deps="develop" not in texts)
+    _build(state, command, state.cwd, extras=(), no_deps=False)
 
 
 def _uninstall(state: State, words: list[Filled]) -> None:

@@ -46,6 +46,7 @@ class Command:
     assignments: tuple[tuple[str, Word], ...] = ()
     redirects: tuple[tuple[str, Word], ...] = ()
     compound: str | None = None
+    inner: tuple[int, int] = (0, 0)  # where the content of a compound begins and ends in the text
     text: str
 
 
@@ -133,7 +134,8 @@ def _command(text: str, tokens: list[_Token], place: int) -> tuple[Command, int]
             end += 2
         end = min(end, len(tokens))
         raw = _on_one_line(text[token.start : tokens[end - 1].end])
-        return Command(compound=opener, text=raw), end
+        inside = (token.end, max(tokens[end - 1].start, token.end))
+        return Command(compound=opener, text=raw, inner=inside), end
     words: list[Word] = []
     assignments: list[tuple[str, Word]] = []
     redirects: list[tuple[str, Word]] = []

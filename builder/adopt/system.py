@@ -143,6 +143,11 @@ def export(state: State, command: Command, words: list[Filled]) -> None:
         state.leave("a variable; it is in build-env of what is built after it")
 
 
+def fetch(state: State, _command: Command, _words: list[Filled]) -> None:
+    """Mark a download."""
+    state.undecided("fetches a file; a [source] with 'archive' and 'sha256' would pin it")
+
+
 def owner(state: State, _command: Command, words: list[Filled]) -> None:
     """Let the user write to the folders that it gets."""
     _, others = options(words, ("--reference",))

@@ -66,7 +66,7 @@ def git(state: State, command: Command, words: list[Filled]) -> None:
 def _clone(state: State, command: Command, words: list[Filled]) -> None:
     given, others = options(words, _OF_CLONE)
     url = others[0].text if others else "$"
-    if "$" in _LOGIN.sub("://", url):
+    if not re.match(r"(?:https?|ssh|git)://|git@", url) or "$" in _LOGIN.sub("://", url):
         state.undecided("clones a repository whose address is not known here")
         return
     if url.startswith("git@"):
