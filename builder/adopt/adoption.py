@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from builder.adopt.commands import read_run
@@ -45,6 +45,7 @@ def adopt(
     parts = read_dockerfile(text, file=file)
     stages = stages_of(parts, file=file, target=target, arguments=given)
     state = State(file=file, draft=Draft(name=name), stages=stages, given=given)
+    state.last_run = _last_run(parts, state)
     branch: str | None = None
     for part in parts:
         if isinstance(part, Comment):
@@ -62,6 +63,17 @@ def adopt(
             mark.text = state.shown(mark.text)
     recipe = without_values(write_draft(state.draft, file=file), frozenset(state.secrets))
     return Adoption(recipe=recipe, report=report_of(state.entries))
+
+
+def _last_run(parts: Sequence[Instruction | Comment], state: State) -> int:
+    """Return the line of the last RUN of the stages that build."""
+    builds, last = False, 0
+    for part in parts:
+        if isinstance(part, Instruction) and part.keyword == "FROM":
+            builds = "build" in next(stage for stage in state.stages if stage.line == part.first).roles
+        elif isinstance(part, Instruction) and part.keyword == "RUN" and builds:
+            last = part.first
+    return last
 
 
 def _comment(state: State, comment: Comment) -> str | None:

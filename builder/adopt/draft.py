@@ -56,6 +56,7 @@ class Draft:
     patches: list[dict[str, Any]] = field(default_factory=list)
     image: dict[str, Any] = field(default_factory=dict)
     env: dict[str, Any] = field(default_factory=dict)
+    kv_cache: dict[str, Any] = field(default_factory=dict)
     smoke: dict[str, Any] = field(default_factory=dict)
 
     def component(self, name: str) -> dict[str, Any] | None:

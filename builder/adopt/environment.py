@@ -7,7 +7,7 @@ import re
 from builder.adopt.draft import add
 from builder.adopt.state import State
 from builder.adopt.words import HIDDEN, has_secret, is_secret_name
-from builder.grammar import password_in
+from builder.grammar import check_writable, password_in
 
 _GFX = re.compile(r"gfx[0-9a-f]{3,4}(?::(?:xnack|sramecc)[+-])*")
 _GFX_VARIABLES = (
@@ -23,6 +23,7 @@ _LEFT = {
     "VIRTUAL_ENV": "components are installed for the image's Python, without an environment of their own",
     "HSA_OVERRIDE_GFX_VERSION": None,
 }  # fmt: skip
+_SET_BY_OTHERS = ("HOSTNAME", "OLDPWD", "PWD", "SHLVL", "_")
 _OF_INSTALLERS = re.compile(r"(?:PIP|UV|CONDA|MAMBA|CCACHE|SCCACHE)_")
 _INDEX = re.compile(r"(?:PIP|UV)_.*(?:INDEX|FIND_LINKS)")
 _PYTHONS = {"24.04": "3.12", "22.04": "3.10", "noble": "3.12", "jammy": "3.10"}
@@ -102,6 +103,8 @@ def variable(state: State, name: str, raw: str) -> None:
         state.undecided(f"{name}: an index of wheels; name it as 'index' of the components that come from it")
     elif _OF_INSTALLERS.match(name):
         state.leave("it steers an installer; the lock decides what is installed")
+    elif name in _SET_BY_OTHERS:
+        state.leave("whoever starts the container sets it")
     elif name == "HSA_OVERRIDE_GFX_VERSION":
         state.undecided(
             "must not be set on a card that this ROCm knows, not even empty; else put it into image.env"
@@ -114,16 +117,31 @@ def _keep(state: State, name: str, value: str, unknown: tuple[str, ...]) -> None
     kept: object = value
     if unknown or (name.endswith("PATH") and "$" in value):
         kept = state.mark(f"the whole value of {name}: {state.shown(value)} has variables without a value")
-    elif name == "PATH" and "/usr/bin" not in value.split(":"):
-        kept = state.mark(f"the whole PATH, /usr/bin among it: {state.shown(value)}")
+    elif name == "PATH" and not _is_path(value):
+        kept = state.mark(f"the whole PATH, of absolute paths, /usr/bin among them: {state.shown(value)}")
+    elif name == "HOME" and "runtime" in state.roles and not _is_home(value):
+        kept = state.mark(f"a HOME that the image's user may write to; the Dockerfile has {state.shown(value)}")
     elif re.search(r"\{[a-z][a-z0-9_-]*\}", value) and "${" not in value:
         kept = state.mark(f"the value of {name}: braces are placeholders of the recipe: {state.shown(value)}")
     if "runtime" in state.roles:
         state.draft.env[name] = kept
         state.into(f"image.env.{name}")
-    if state.roles == {"build"}:
+    if "build" in state.roles and state.account.first < state.last_run:
         state.draft.build.setdefault("env", {})[name] = kept
         state.into(f"base.build.env.{name}")
+
+
+def _is_path(value: str) -> bool:
+    folders = value.split(":")
+    return "/usr/bin" in folders and all(folder.startswith("/") for folder in folders)
+
+
+def _is_home(value: str) -> bool:
+    try:
+        check_writable(value)
+    except ValueError:
+        return False
+    return True
 
 
 def build_variable(state: State, name: str, value: str, unknown: tuple[str, ...]) -> None:

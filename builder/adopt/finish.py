@@ -14,6 +14,9 @@ from builder.adopt.state import Checkout, State
 from builder.adopt.trees import is_whole, kind_of
 
 _ENGINES = ("sglang", "vllm", "llama-cpp", "text-generation-inference", "lmdeploy")
+_LAST_UID = 65533
+# Options of engines that stored KV pages depend on: a recipe that starts with one declares it.
+_KV_OPTIONS = ("page-size", "block-size", "kv-cache-dtype", "hicache-mem-layout")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _TAKEN = ("backup", "bin", "daemon", "games", "irc", "list", "lp", "mail", "man", "news", "nobody", "proxy",
           "sync", "sys", "uucp", "www-data")  # fmt: skip
@@ -225,13 +228,14 @@ def _image(state: State) -> None:
         state.draft.image["workdir"] = path
         entry.left = None
         entry.into("image.workdir")
+    _kv_cache(state)
     if not state.users:
         return
     text, entry = state.users[-1]
     state.entry, entry.left = entry, None
     name, _, _ = text.partition(":")
     made = state.made_users.get(name)
-    if name.isdigit() and name != "0":
+    if name.isdigit() and 0 < int(name) <= _LAST_UID:
         state.draft.image["uid"] = int(name)
         state.into("image.uid")
     elif _USER.fullmatch(name) and name not in (*_TAKEN, "root"):
@@ -246,6 +250,21 @@ def _image(state: State) -> None:
         state.draft.image["user"] = state.mark(
             f"an unprivileged user of the image's own; the Dockerfile has {state.shown(name)}"
         )
+
+
+def _kv_cache(state: State) -> None:
+    words = [
+        word for key in ("entrypoint", "cmd") for word in state.draft.image.get(key, ()) if isinstance(word, str)
+    ]
+    for place, word in enumerate(words):
+        name, equals, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or name not in _KV_OPTIONS:
+            continue
+        value = value if equals else (words[place + 1] if place + 1 < len(words) else "")
+        state.draft.kv_cache[name] = int(value) if value.isdigit() else value
+        for entry in state.served.values():
+            if word in entry.text:
+                entry.into(f"kv-cache.{name}")
 
 
 def _top(state: State) -> None:

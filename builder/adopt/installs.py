@@ -9,7 +9,7 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from builder.adopt import trees
 from builder.adopt.draft import Mark, add
@@ -306,32 +306,40 @@ def _requirement(state: State, text: str, *, no_deps: bool, index: Where) -> Non
     if requirement.url is not None:
         state.undecided(f"{name} by its address; name the index that lists it, or a [source]")
         return
-    exact = [
-        each.version
-        for each in requirement.specifier
-        if each.operator in ("==", "===") and "*" not in each.version
-    ]
     if name in _INSTALLERS:
-        state.account.left = (
-            state.account.left or f"{name} installs nothing in the image; the program brings its own"
-        )
+        left = f"{name} installs nothing in the image; the program brings its own"
+        state.account.left = state.account.left or left
         return
     if requirement.marker is not None:
         state.undecided(f"{name} depends on '{requirement.marker}': keep it where that holds for this image")
     if name in _TOOLS and not index[0] and not index[2]:
         state.tools.append((text, state.account))
         return
-    if (present := state.draft.component(name)) is not None and "wheel" not in present:
+    present = state.draft.component(name)
+    if present is not None and "wheel" not in present:
         state.undecided(f"{name} is a component of another kind already")
-        return
-    component: dict[str, Any] = present or {"name": name, "wheel": name}
+    else:
+        _wheel(state, requirement, present, no_deps=no_deps, index=index)
+
+
+def _wheel(
+    state: State, requirement: Requirement, present: dict[str, Any] | None, *, no_deps: bool, index: Where
+) -> None:
+    """Make a component of a wheel, or go by the later one of two commands that install it."""
+    name = canonicalize_name(requirement.name)
+    version = _exact(requirement)
+    component: dict[str, Any] = {"name": name, "wheel": name} if present is None else present
     if present is None:
         state.draft.components.append(component)
-    if exact:
-        component["version"] = str(Version(exact[0])) if _is_version(exact[0]) else exact[0]
-    else:
-        said = f" ({requirement.specifier})" if requirement.specifier else ""
-        component["version"] = state.mark(f"the exact version of {name}; the Dockerfile leaves it open{said}")
+    elif version is None:
+        state.into(f"component.{name}")  # is there already, and stays
+        return
+    elif present["version"] != version:
+        state.undecided(f"{name} is installed before, at another version; the later one is in the draft")
+    said = f" ({requirement.specifier})" if requirement.specifier else ""
+    component["version"] = version or state.mark(
+        f"the exact version of {name}; the Dockerfile leaves it open{said}"
+    )
     _where(state, component, index)
     if requirement.extras:
         add(component, "extras", sorted(requirement.extras))
@@ -347,8 +355,15 @@ def _requirement(state: State, text: str, *, no_deps: bool, index: Where) -> Non
     state.into(f"component.{name}")
 
 
-def _is_version(text: str) -> bool:
-    return re.fullmatch(r"v?[0-9][A-Za-z0-9.+!_-]*", text) is not None
+def _exact(requirement: Requirement) -> str | None:
+    """Return the one version that a requirement allows, in its normal form."""
+    for each in requirement.specifier:
+        if each.operator in ("==", "===") and "*" not in each.version:
+            try:
+                return str(Version(each.version))
+            except InvalidVersion:
+                return None
+    return None
 
 
 def _where(state: State, component: dict[str, Any], index: Where) -> None:

@@ -273,7 +273,12 @@ def _label(state: State, instruction: Instruction) -> None:
     state.leave(_OWN_LABELS)
 
 
-def _shell(state: State, _instruction: Instruction) -> None:
+def _shell(state: State, instruction: Instruction) -> None:
+    if "conda" in instruction.text or "mamba" in instruction.text:
+        state.undecided(
+            "runs commands in an environment of conda; components are installed for the image's Python"
+        )
+        return
     state.leave("no command is run as it stands here; the program runs build commands by sh -e")
 
 

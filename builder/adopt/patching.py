@@ -105,7 +105,7 @@ def sed(state: State, command: Command, words: list[Filled]) -> None:
 
 def _edit(state: State, source: str | None, file: str, change: Replacement | None, script: str) -> None:
     taken = [patch["name"] for patch in state.draft.patches]
-    name = free_name(named(posixpath.splitext(posixpath.basename(file))[0])[:56].strip("-"), taken)
+    name = free_name(named(posixpath.splitext(posixpath.basename(file))[0]), taken)
     mark: Mark | None = None
     if change is None or state.shown(change.find + change.replace) != change.find + change.replace:
         mark = state.mark(

@@ -69,6 +69,7 @@ class State:
     entry: Entry | None = None
     checkouts: dict[str, list[Checkout]] = field(default_factory=dict)
     lines_of_sources: dict[str, int] = field(default_factory=dict)
+    last_run: int = 0  # the line of the last command of the stages that build
     given: dict[str, str] = field(default_factory=dict)
     counts: list[tuple[Entry, str, str, int]] = field(default_factory=list)
     renovate: dict[str, str] = field(default_factory=dict)
@@ -206,7 +207,7 @@ def _folder_of(text: str) -> str:
 
 def named(text: str) -> str:
     """Return a text as the name of a source or patch."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "unnamed"
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:56].strip("-") or "unnamed"
 
 
 def free_name(wanted: str, taken: list[str]) -> str:

@@ -145,13 +145,13 @@ def build_command(state: State, command: Command, program: str) -> None:
     """Take a command in a tree as a build command of a component, which has to be told where files go."""
     tree = state.tree_of(state.cwd)
     text = state.expand_text(command.text)
+    if program in ("cp", "install", "mv") and ".whl" in command.text:
+        state.leave("wheels that are built here are installed by the program")
+        return
     if tree is None or not (program in _BUILDERS or program.endswith((".sh", "configure"))):
         state.undecided("a command that no key is known for")
         return
     source = tree[0]
-    if program in ("cp", "install", "mv") and ".whl" in command.text:
-        state.leave("wheels that are built here are installed by the program")
-        return
     name = source
     component = state.draft.component(name)
     if component is not None and "build" not in component:

@@ -52,6 +52,7 @@ def write_draft(draft: Draft, *, file: str) -> str:
                 lines.header(f"[patch.{kind}]")
                 lines.table(f"{where}.{kind}", patch[kind], tuple(patch[kind]))
     for name, table, keys in (
+        ("kv-cache", draft.kv_cache, tuple(draft.kv_cache)),
         ("image", draft.image, _IMAGE), ("image.env", draft.env, tuple(draft.env)),
         ("smoke", draft.smoke, ("imports", "paths")),
     ):  # fmt: skip

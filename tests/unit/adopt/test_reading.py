@@ -250,6 +250,23 @@ def test_what_follows_a_number_sign_in_a_chain_is_told() -> None:
     assert any("what follows a '#'" in point.text for point in report.points)
 
 
+def test_options_that_kv_pages_depend_on_are_declared() -> None:
+    found = table('CMD ["python3", "--page-size", "64", "--kv-cache-dtype=fp8_e4m3", "--port", "1"]')
+    assert found["kv-cache"] == {"page-size": 64, "kv-cache-dtype": "fp8_e4m3"}
+
+
+def test_a_variable_is_in_the_build_stage_only_where_a_command_comes_after_it() -> None:
+    found = table("ENV A=1\nRUN true\nENV B=2")
+    assert isinstance(found["base"], dict)
+    assert isinstance(found["image"], dict)
+    assert (found["base"]["build"]["env"], found["image"]["env"]) == ({"A": "1"}, {"A": "1", "B": "2"})
+
+
+def test_a_home_of_root_and_a_path_of_its_own_are_points() -> None:
+    keys = [point.key for point in draft("ENV HOME=/root PATH=/opt/x/bin PWD=/x").report.points]
+    assert [key for key in keys if key.startswith("image.env")] == ["image.env.HOME", "image.env.PATH"]
+
+
 FRAGMENTS = (
     "RUN apt-get install -y git", "RUN a && \\\n  b", "# said", "", "ENV A=1 B=$A", "ARG X=1", "ARG Y", "USER $X",
     "RUN <<E\npip install x\n# c\nE", "COPY a b", "COPY --from=0 a b", "WORKDIR $Y/x", "RUN if a; then b; fi",
