@@ -56,6 +56,11 @@ class Instruction:
         return next((flag.removeprefix(start) for flag in self.flags if flag.startswith(start)), None)
 
 
+def without_remark(text: str) -> str:
+    """Return the text of a FROM or ARG without what follows a '#', which people take for a comment."""
+    return re.sub(r"(?:^|[ \t]+)#.*$", "", text, flags=re.DOTALL)
+
+
 def read_dockerfile(text: str, *, file: str) -> tuple[Instruction | Comment, ...]:
     """Return what stands in a Dockerfile, in its order. Raises `RecipeError` where it is none."""
     lines = [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]

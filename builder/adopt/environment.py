@@ -6,14 +6,14 @@ import re
 
 from builder.adopt.draft import add
 from builder.adopt.state import State
-from builder.adopt.words import HIDDEN, has_secret, is_secret_name
+from builder.adopt.words import HIDDEN, NO_SECRETS, has_secret, is_secret_name
 from builder.grammar import check_writable, password_in
 
 _GFX = re.compile(r"gfx[0-9a-f]{3,4}(?::(?:xnack|sramecc)[+-])*")
 _GFX_VARIABLES = (
     "AITER_ROCM_ARCH", "AMDGPU_TARGET", "AMDGPU_TARGETS", "ARCH_LIST", "CMAKE_HIP_ARCHITECTURES", "GFX_ARCH",
     "GFX_TARGETS", "GPU_ARCH", "GPU_ARCHS", "GPU_TARGETS", "HCC_AMDGPU_TARGET", "HIP_ARCHITECTURES",
-    "PYTORCH_ROCM_ARCH", "ROCM_ARCH",
+    "MORI_GPU_ARCHS", "PYTORCH_ROCM_ARCH", "ROCM_ARCH",
 )  # fmt: skip
 _LEFT = {
     "DEBIAN_FRONTEND": "no package of the recipe asks while it is installed",
@@ -51,6 +51,8 @@ def told_by_image(state: State, image: str) -> None:
 
 def secret(state: State, name: str, value: str | None) -> bool:
     """Leave a variable out that holds a secret; tell whether it does."""
+    if (value or "").lower() in NO_SECRETS:
+        return False
     bare = value is not None and (has_secret(value) or password_in(value))
     if not bare and not (is_secret_name(name) and not (value or "").startswith("$")):
         return False
@@ -75,6 +77,7 @@ def gfx(state: State, name: str, value: str) -> bool:
     if not targets or name not in _GFX_VARIABLES:
         return False
     add(state.draft.top, "gfx", targets)
+    state.gfx_values.append((state.account, name, targets))
     state.into("gfx")
     return True
 

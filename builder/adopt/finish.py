@@ -36,6 +36,12 @@ def finish(state: State, text: str) -> None:
     _guards(state)
     _image(state)
     _top(state)
+    for entry, name, targets in state.gfx_values:
+        if set(targets) != set(state.draft.top["gfx"]):
+            state.entry = entry
+            state.undecided(
+                f"{name} has {', '.join(targets)} alone; 'gfx' of a component narrows what it is built for"
+            )
     for arguments in state.arguments.values():
         for entry in arguments:
             _argument(state, entry, next(name for name, entries in state.arguments.items() if entry in entries))
@@ -56,17 +62,17 @@ def _at(state: State, line: int) -> None:
 
 
 def _source(state: State, name: str) -> None:
-    source, line = state.draft.sources[name], state.lines_of_sources[name]
+    source, cloned = state.draft.sources[name], state.cloned[name]
     source.pop("submodules", None)
     checkouts = state.checkouts[name]
     found: dict[str, Checkout] = {}
     for checkout in checkouts:
         if not checkout.unknown:
             found[kind_of(checkout.ref)] = checkout
-    _at(state, line)
+    state.entry = cloned
     for checkout in checkouts:
         if checkout.unknown:
-            _at(state, checkout.line)
+            state.entry = checkout.entry
             found.setdefault("commit", checkout)
     commit, tag, branch = found.get("commit"), found.get("tag"), found.get("branch")
     if tag is not None:
@@ -82,7 +88,7 @@ def _source(state: State, name: str) -> None:
     if commit is not None and is_whole(commit.ref):
         source["commit"] = commit.ref
     elif commit is not None:
-        _at(state, commit.line)
+        state.entry = commit.entry
         source["commit"] = state.mark(
             f"the whole commit, 40 hex digits; the Dockerfile has {state.shown(commit.ref)}"
         )
@@ -109,8 +115,7 @@ def _component(state: State, component: dict[str, Any]) -> None:
     name, source = component["name"], state.draft.sources.get(component.get("source", ""))
     entry = component.pop("built", None)
     if source is not None:
-        _at(state, state.lines_of_sources[component["source"]])
-        state.entry = entry or state.entry
+        state.entry = entry or state.cloned[component["source"]]
     if "version" not in component:
         tag = source.get("tag") if source is not None and "subdirectory" not in component else None
         if source is not None and component.get("subdirectory") in ("python", "src"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import posixpath
 import re
 from typing import Any
@@ -11,7 +10,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from builder.adopt import trees
+from builder.adopt import snippets, trees
 from builder.adopt.draft import Mark, add
 from builder.adopt.shell import Command
 from builder.adopt.state import State, named
@@ -33,8 +32,10 @@ _TOOLS = (
 )  # fmt: skip
 _INSTALLERS = ("pip", "uv", "virtualenv", "build")
 _PROTECTED = ("torch", "torchvision", "torchaudio", "triton", "amd-aiter", "aiter", "pytorch-triton-rocm")
-_DISTRIBUTIONS = {"aiter": "amd-aiter"}  # where it is called otherwise than its repository
-_ASKS_CARD = re.compile(r"is_available|device_count|get_device|current_device|cuda\.init")
+_NEEDED = ("torch", "triton")  # by builds that find them installed
+# Where a distribution is called otherwise than its repository.
+_DISTRIBUTIONS = {"aiter": "amd-aiter", "flash-attention": "flash-attn", "pytorch": "torch"}
+_OF_PYTORCH = {"vision": "torchvision", "audio": "torchaudio"}
 
 
 def pip(state: State, command: Command, words: list[Filled]) -> None:
@@ -104,7 +105,7 @@ def python(state: State, command: Command, words: list[Filled]) -> None:
             state, command, state.path(next((t for t in texts[2:] if t[:1] != "-"), ".")), extras=(), no_deps=False
         )
     elif texts[:1] == ["-c"] and len(texts) > 1:
-        _code(state, texts[1])
+        snippets.read_code(state, texts[1])
     elif texts and re.fullmatch(r"setup\w*\.py", texts[0]):
         _setup(state, command, texts)
     elif texts[:1] in (["--version"], ["-V"]):
@@ -113,38 +114,6 @@ def python(state: State, command: Command, words: list[Filled]) -> None:
         state.undecided(
             "runs a program of Python; a build command of a component, or a patch, would do what it does"
         )
-
-
-def _code(state: State, code: str) -> None:
-    """Take an import that is tried as a smoke test."""
-    try:
-        body = ast.parse(code).body
-    except (SyntaxError, ValueError):
-        state.undecided("Python code that is put together by the shell")
-        return
-    modules: list[str] = []
-    others = []
-    for node in body:
-        if isinstance(node, ast.Import):
-            modules += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            modules.append(node.module)
-        elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _prints(node.value)):
-            others.append(node)
-    own = [name for name in modules if name.partition(".")[0] not in ("os", "sys", "site", "json", "pathlib")]
-    if _ASKS_CARD.search(code):
-        state.undecided("asks for a card, which no build has; smoke tests of the gpu tier do")
-    elif others:
-        state.undecided("runs Python code; a patch, a probe or smoke.imports would do what it does")
-    elif "runtime" in state.roles and own:
-        add(state.draft.smoke, "imports", own)
-        state.into("smoke.imports")
-    else:
-        state.leave("prints")
-
-
-def _prints(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Name) and call.func.id == "print"
 
 
 def _setup(state: State, command: Command, texts: list[str]) -> None:
@@ -218,6 +187,11 @@ def _target(state: State, command: Command, word: Filled, *, no_deps: bool, inde
                 f"{state.shown(text)}: a wheel by its address; name the index that lists it, or mirror it"
             )
         else:
+            tree = state.tree_of(state.path(text))
+            built = [
+                each["name"] for each in state.draft.components if tree is None or each.get("source") == tree[0]
+            ]
+            state.installed.extend(name for name in built if name in _NEEDED and name not in state.installed)
             state.leave("wheels that are built here are installed by the program")
     elif re.match(r"[./~]", text) or (
         (state.tree_of(state.path(text.partition("[")[0])) or ("", "."))[1] != "."
@@ -263,6 +237,8 @@ def _component_of(state: State, source: str, folder: str) -> dict[str, Any]:
     last = posixpath.basename(folder)
     name = source if folder == "." or last in ("python", "src") else named(last)
     name = _DISTRIBUTIONS.get(name, name)
+    if "/pytorch/" in str(state.draft.sources[source]["git"]):
+        name = _OF_PYTORCH.get(name, name)
     if state.draft.component(name) is not None:
         name = f"{source}-{name}"
     component = {"name": name, "source": source}
@@ -287,7 +263,7 @@ def _build(state: State, command: Command, path: str, *, extras: tuple[str, ...]
     if state.build_env:
         component.setdefault("build-env", {}).update(state.build_env)
         state.into(f"component.{name}.build-env")
-    needs = [other for other in state.installed if other in ("torch", "triton")]
+    needs = [other for other in state.installed if other in _NEEDED and other != name]
     if needs:
         add(component, "needs", needs)
     if no_deps:
@@ -345,7 +321,7 @@ def _wheel(
         add(component, "extras", sorted(requirement.extras))
     if name in _PROTECTED:
         component["protected"] = True
-        state.installed.append(name)
+        state.installed.extend([name] if name not in state.installed else [])
     if no_deps:
         component.pop("extras", None)
         component["requires"] = []

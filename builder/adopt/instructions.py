@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable
 
 from builder.adopt import environment
-from builder.adopt.dockerfile import Instruction
+from builder.adopt.dockerfile import Instruction, without_remark
 from builder.adopt.draft import add
 from builder.adopt.state import State, free_name, installed_path, named
 from builder.errors import RecipeError
@@ -33,6 +33,7 @@ def read_from(state: State, instruction: Instruction) -> None:
         above = state.stages[stage.parent]
         stage.env, stage.cwd = dict(above.env), above.cwd
         stage.trees, stage.copied = dict(above.trees), dict(above.copied)
+        stage.installed = list(above.installed)
         state.scope |= above.env
         state.leave(f"the stage goes on from line {above.line}")
         return
@@ -80,7 +81,7 @@ def _pinned(image: str) -> str | None:
 
 def read_arg(state: State, instruction: Instruction) -> None:
     """Note the value of a build argument; what it becomes shows where it is used."""
-    text = instruction.text
+    text = without_remark(instruction.text)
     words = [found[0] for found in _PAIR.finditer(text)]
     words += [word for word in _PAIR.sub(" ", text).split() if word.isidentifier()]
     for place, word in enumerate(words):

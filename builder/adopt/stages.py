@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from builder.adopt.dockerfile import Comment, Instruction
+from builder.adopt.dockerfile import Comment, Instruction, without_remark
 from builder.adopt.state import BOTH, Role, Stage
 from builder.adopt.words import fill_text
 from builder.errors import RecipeError
@@ -67,7 +67,7 @@ def _read(
 
 
 def _stage(part: Instruction, stages: Sequence[Stage], file: str, scope: Mapping[str, str]) -> Stage:
-    found = _FROM.match(part.text)
+    found = _FROM.match(without_remark(part.text))
     if found is None:
         raise RecipeError(f"{file}: line {part.first}: FROM names no image")
     return Stage(

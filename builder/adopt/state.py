@@ -36,6 +36,7 @@ class Stage:
     cwd: str = "/"
     trees: dict[str, str] = field(default_factory=dict)
     copied: dict[str, str] = field(default_factory=dict)
+    installed: list[str] = field(default_factory=list)
 
 
 @dataclass(kw_only=True)
@@ -43,7 +44,7 @@ class Checkout:
     """A name or commit that a clone was set to, and the variable it came from."""
 
     ref: str
-    line: int
+    entry: Entry
     variable: str | None
     unknown: bool = False
 
@@ -68,7 +69,7 @@ class State:
     secrets: set[str] = field(default_factory=set)
     entry: Entry | None = None
     checkouts: dict[str, list[Checkout]] = field(default_factory=dict)
-    lines_of_sources: dict[str, int] = field(default_factory=dict)
+    cloned: dict[str, Entry] = field(default_factory=dict)
     last_run: int = 0  # the line of the last command of the stages that build
     given: dict[str, str] = field(default_factory=dict)
     counts: list[tuple[Entry, str, str, int]] = field(default_factory=list)
@@ -79,7 +80,7 @@ class State:
     tools: list[tuple[str, Entry]] = field(default_factory=list)
     build_env: dict[str, str] = field(default_factory=dict)
     gfx_variables: list[str] = field(default_factory=list)
-    installed: list[str] = field(default_factory=list)
+    gfx_values: list[tuple[Entry, str, list[str]]] = field(default_factory=list)
     workdirs: list[tuple[str, Entry]] = field(default_factory=list)
     users: list[tuple[str, Entry]] = field(default_factory=list)
     made_users: dict[str, tuple[str | None, Entry]] = field(default_factory=dict)
@@ -94,6 +95,11 @@ class State:
     def trees(self) -> dict[str, str]:
         """The folders of the current stage that hold the tree of a source, with its name."""
         return self.stage.trees if self.stage is not None else {}
+
+    @property
+    def installed(self) -> list[str]:
+        """What builds of the current stage find installed, of what images protect."""
+        return self.stage.installed if self.stage is not None else []
 
     @property
     def copied(self) -> dict[str, str]:

@@ -93,7 +93,7 @@ def source_of_address(state: State, url: str) -> str:
             return name
     name = free_name(bare_name, list(state.draft.sources))
     state.draft.sources[name] = {"git": value}
-    state.lines_of_sources[name] = state.account.first
+    state.cloned[name] = state.account
     state.checkouts[name] = []
     state.into(f"source.{name}.git")
     return name
@@ -102,7 +102,7 @@ def source_of_address(state: State, url: str) -> str:
 def _note(state: State, name: str, command: Command, ref: str, *, unknown: bool = False) -> None:
     variables = re.findall(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)", command.text)
     origin = next((v for v in variables if state.scope.get(v) == ref), None)
-    state.checkouts[name].append(Checkout(ref=ref, line=state.account.first, variable=origin, unknown=unknown))
+    state.checkouts[name].append(Checkout(ref=ref, entry=state.account, variable=origin, unknown=unknown))
     state.into(f"source.{name}.{kind_of(ref)}")
 
 
@@ -131,6 +131,10 @@ def _checkout(state: State, command: Command, action: str, words: list[Filled]) 
         state.undecided("sets a tree that is none of the sources here to a commit")
     elif not refs:
         state.leave("the source has the commit")
+    elif tree[1] != ".":
+        state.undecided(
+            f"sets {tree[1]} of {tree[0]} to another commit than its own; a patch would hold the difference"
+        )
     elif action in ("checkout",) and len(refs) > 1:
         state.undecided("takes single files from another commit; a patch would hold the difference")
     else:

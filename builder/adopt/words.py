@@ -29,6 +29,7 @@ _KNOWN_SHAPES = re.compile(
 )
 _ASSIGNED = re.compile(r"\b(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|]+)")
 HIDDEN = "…"
+NO_SECRETS = ("0", "1", "true", "false", "yes", "no", "on", "off")  # switches, whatever they are called
 _SHORTEST = 4  # a shorter value would be found in innocent words
 
 
@@ -68,7 +69,8 @@ def without_values(text: str, values: frozenset[str]) -> str:
 
 def _hide_assigned(found: re.Match[str]) -> str:
     name, value = found["name"], found["value"].strip("\"'")
-    return f"{name}={HIDDEN}" if is_secret_name(name) and not value.startswith("$") else found[0]
+    known = is_secret_name(name) and not value.startswith("$") and value.lower() not in NO_SECRETS
+    return f"{name}={HIDDEN}" if known else found[0]
 
 
 def fill(word: Word, scope: Mapping[str, str], used: Callable[[str], None]) -> Filled:

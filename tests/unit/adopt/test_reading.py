@@ -308,3 +308,41 @@ def test_no_input_is_a_bug() -> None:
             assert tomli.loads(recipe)["name"] == "x"
             continue
         assert said.startswith("f:"), text
+
+
+def test_a_folder_below_the_root_of_a_tree_is_not_set_to_a_commit_of_the_tree() -> None:
+    done = draft(CLONE + "RUN cd third_party/x && git checkout 2d73be3")
+    source = tomli.loads(done.recipe)["source"]["tool"]
+    assert source["tag"] == "v1.2.0"
+    assert "2d73be3" not in str(source)
+    assert any("sets third_party/x of tool" in point.text for point in done.report.points)
+
+
+def test_a_variable_with_other_gpu_targets_than_the_rest_is_told() -> None:
+    points = draft("ENV PYTORCH_ROCM_ARCH=gfx942;gfx1201\nENV AITER_ROCM_ARCH=gfx942").report.points
+    assert [point.text for point in points if "alone" in point.text] == [
+        "AITER_ROCM_ARCH has gfx942 alone; 'gfx' of a component narrows what it is built for"
+    ]
+
+
+def test_what_people_write_behind_an_argument_is_no_argument() -> None:
+    said = outcomes(
+        'ARG PIN="8514f051" # of release 2.10\nRUN git clone https://github.com/a/b && cd b && git checkout $PIN'
+    )
+    assert [text for text in said if text.startswith("ARG")] == ['ARG PIN="8514f051" # of release 2.10']
+    assert said['ARG PIN="8514f051" # of release 2.10'] == "became source.b.commit"
+
+
+def test_a_build_needs_what_its_stage_finds_installed() -> None:
+    text = (
+        f"FROM {BASE} AS one\nRUN pip install torch==2.11.0+rocm7.2\n"
+        "RUN git clone -b v1.0 https://github.com/a/near && pip install ./near\n"
+        f"FROM {BASE} AS two\nRUN git clone -b v1.0 https://github.com/a/far && pip install ./far\n"
+        f"FROM {BASE}\nCOPY --from=one /x /x\nCOPY --from=two /x /x\n"
+    )
+    components = tomli.loads(adopt(text, file="f", name="x").recipe)["component"]
+    assert {each["name"]: each.get("needs") for each in components} == {
+        "torch": None,
+        "near": ["torch"],
+        "far": None,
+    }
