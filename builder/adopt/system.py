@@ -105,7 +105,7 @@ def remove(state: State, _command: Command, words: list[Filled]) -> None:
     paths = [
         state.path(word.text) if "*" not in word.text else word.text for word in words if word.text[:1] != "-"
     ]
-    known = [path for path in paths if _CACHES.fullmatch(path) or state.tree_of(path) is not None]
+    known = [path for path in paths if _CACHES.fullmatch(path) or (state.tree_of(path) or ("", ""))[1] == "."]
     if len(known) == len(paths):
         state.leave("caches, trees and temporary files reach no layer")
     else:

@@ -18,6 +18,7 @@ _OF_CLONE = ("-b", "--branch", "--depth", "-j", "--jobs", "-o", "--origin", "--s
 _LOGIN = re.compile(r"://[^/@]+@")
 _FULL, _SHORT = re.compile(r"[0-9a-f]{40}"), re.compile(r"(?=.*[0-9])[0-9a-f]{7,39}")
 _TAG = re.compile(r"(?:[A-Za-z][A-Za-z_-]*[-_])?[vV]?[0-9]+(?:\.[0-9]+)+\S*")
+_MOVERS = ("cp", "install", "ln", "mv", "tar")
 _BUILDERS = ("cmake", "make", "ninja", "meson", "hipcc", "gcc", "g++", "clang", "clang++", "cargo", "bazel", "cp",
              "install", "ln", "mv", "tar", "bash", "sh", "autoreconf")  # fmt: skip
 
@@ -161,6 +162,9 @@ def build_command(state: State, command: Command, program: str) -> None:
     if component is not None and "build" not in component:
         name = f"{source}-native"
         component = state.draft.component(name)
+    if program in _MOVERS and component is None:
+        state.undecided(f"changes files of {source}; a patch, an overlay or a build command would do what it does")
+        return
     for word in re.split(r"[\s=\"';,]+", text.text):
         if environment.gfx_of(word):
             add(state.draft.top, "gfx", [word])

@@ -318,6 +318,17 @@ def test_a_folder_below_the_root_of_a_tree_is_not_set_to_a_commit_of_the_tree() 
     assert any("sets third_party/x of tool" in point.text for point in done.report.points)
 
 
+def test_what_is_removed_or_moved_in_a_tree_before_it_is_built_is_told() -> None:
+    body = (
+        CLONE + "RUN rm -f pyproject.toml && mv other.toml pyproject.toml && pip install .\nRUN rm -rf /src/tool\n"
+    )
+    said = outcomes(body)
+    assert said["rm -f pyproject.toml"].startswith("marked ")
+    assert said["mv other.toml pyproject.toml"].startswith("marked ")
+    assert said["pip install ."].startswith("became component.tool;")
+    assert said["rm -rf /src/tool"] == "left out: caches, trees and temporary files reach no layer"
+
+
 def test_a_variable_with_other_gpu_targets_than_the_rest_is_told() -> None:
     points = draft("ENV PYTORCH_ROCM_ARCH=gfx942;gfx1201\nENV AITER_ROCM_ARCH=gfx942").report.points
     assert [point.text for point in points if "alone" in point.text] == [
