@@ -189,7 +189,8 @@ def run(state: State, command: Command) -> None:
         elif not environment.secret(state, name, filled.text):
             if not filled.unknown:
                 state.scope[name] = filled.text
-            _leave(state, command, "a variable; its value is filled in where it is read")
+    if not words and state.account.left is None:
+        _leave(state, command, "a variable; its value is filled in where it is read")
     while words and words[0].plain in _WRAPPERS and len(words) > 1:
         words.pop(0)
         while words and re.match(r"[A-Za-z_][A-Za-z0-9_]*=", words[0].raw):

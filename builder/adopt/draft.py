@@ -25,7 +25,7 @@ class Mark:
         return f"<adopt {self.number}>"
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Entry:
     """A part of the input, an instruction or a command, and what became of it: at least one of the three."""
 

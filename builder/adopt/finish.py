@@ -42,9 +42,9 @@ def finish(state: State, text: str) -> None:
             state.undecided(
                 f"{name} has {', '.join(targets)} alone; 'gfx' of a component narrows what it is built for"
             )
-    for arguments in state.arguments.values():
+    for name, arguments in state.arguments.items():
         for entry in arguments:
-            _argument(state, entry, next(name for name, entries in state.arguments.items() if entry in entries))
+            _argument(state, entry, name)
     covered = {line for entry in state.entries for line in range(entry.first, entry.last + 1)}
     for number, line in enumerate(text.split("\n"), start=1):
         if number not in covered and not _NOTHING.match(line):
@@ -304,4 +304,3 @@ def _argument(state: State, entry: Entry, name: str) -> None:
         entry.left = "nothing reads it"
     elif not (entry.became or entry.marks):
         entry.left = f"read in line {lines} alone"
-    del state

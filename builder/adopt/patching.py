@@ -13,10 +13,8 @@ from builder.adopt.state import State, free_name, installed_path, named
 from builder.adopt.system import options
 from builder.adopt.words import Filled
 
-_SERIES = re.compile(
-    r"(?:for|while|cat|ls|find)\b.*?(?P<glob>[^\s\"';|]*(?:\.patch|\.diff|/patches/[^\s;\"']*))[\"']?.*\b"
-    r"(?:git (?:-C \S+ )?(?:apply|am)|patch)\b"
-)
+_LISTS = re.compile(r"(?:^|[\s;|&(])(?:for|while|cat|ls|find)\s")
+_APPLIES = re.compile(r"(?:^|[\s;|&(])(?:git (?:-C \S+ )?(?:apply|am)|patch)(?=\s|$)")
 _IN_FOLDER = re.compile(r"(?:git -C|patch (?:\S+ )*-d) ?(?P<folder>[^\s\"']+)")
 _ONLY_BRE, _ONLY_ERE = "", "+?|(){}"
 
@@ -124,14 +122,15 @@ def _edit(state: State, source: str | None, file: str, change: Replacement | Non
 
 def series(state: State, text: str) -> bool:
     """Take a loop or pipeline that applies patch files; tell whether it is one."""
-    found = _SERIES.search(text)
-    if found is None:
+    words = re.split(r"[\s\"';|()$]+", text)
+    glob = next((w for w in words if w.endswith((".patch", ".diff")) or "/patches/" in w), None)
+    if glob is None or _LISTS.search(text) is None or _APPLIES.search(text) is None:
         return False
     inside = _IN_FOLDER.search(text)
     before = state.cwd
     if inside is not None:
         state.cwd = state.path(state.expand_text(inside["folder"]).text)
-    _take_series(state, state.expand_text(found["glob"]).text, text)
+    _take_series(state, state.expand_text(glob).text, text)
     state.cwd = before
     return True
 

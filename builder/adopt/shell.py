@@ -21,6 +21,8 @@ _OPENERS = {
 }
 _INNER = ("then", "else", "elif", "do", "!", "time")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_PLAIN = re.compile(r"[^ \t\n;|&()<>'\"\\$`]+")
+_NAMED = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])?")
 _OPERATOR = re.compile(r"&&|\|\||;;|\|&|[;|&()\n]")
 _REDIRECT = re.compile(r"[0-9]*(?:<<<|<<-?|>>|>\||>&|<&|<>|>|<)|&>>?")
 
@@ -194,7 +196,8 @@ def _tokens(text: str) -> list[_Token]:
         if char in " \t" or text.startswith("\\\n", place):
             place += 1 if char in " \t" else 2
         elif char == "#":
-            place = (text + "\n").index("\n", place)
+            end = text.find("\n", place)
+            place = len(text) if end < 0 else end
         elif redirect := _REDIRECT.match(text, place):
             found.append(_Token(start=place, end=redirect.end(), redirect=redirect[0]))
             place = redirect.end()
@@ -228,7 +231,7 @@ def _word(text: str, start: int) -> tuple[int, Word]:
             pieces.append((text[place:end], True))
             place = end
         else:
-            found = re.match(r"[^ \t\n;|&()<>'\"\\$`]+", text[place:])
+            found = _PLAIN.match(text, place)
             place += len(found[0]) if found else 1
             pieces.append((found[0] if found else char, True))
     return min(place, len(text)), Word(pieces=tuple(pieces) or (("", False),), raw=text[start:place])
@@ -264,7 +267,7 @@ def _variable(text: str, place: int) -> int:
             if depth == 0:
                 return end + 1
         return len(text)
-    found = re.match(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])?", text[place:])
+    found = _NAMED.match(text, place)
     return place + (len(found[0]) if found else 1)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from builder.cli.console import Console
-from builder.cli.image_commands import workspace_of
+from builder.cli.image_commands import Json, workspace_of
 
 
 def register(app: typer.Typer) -> None:
@@ -32,6 +33,7 @@ def init(
     publish: Annotated[
         str | None, typer.Option(help="HOST/NAMESPACE that images are published to.", show_default=False)
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Make a recipe repository: images/, workflows, Renovate's configuration, and a README that says what is next.
 
@@ -57,13 +59,14 @@ def init(
         console.note(name)
     if program is None or program_ref is None:
         console.warn(f"the workflows have {OPEN}: write the repository and commit of this program there")
-    console.result(str(folder))
+    console.result(json.dumps({"folder": str(folder), "files": list(files)}, indent=2) if as_json else str(folder))
 
 
 def new(
     context: typer.Context,
     image: Annotated[str, typer.Argument(help="Name of the new image.", show_default=False)],
     like: Annotated[str, typer.Option("--from", help="An image of this repository to copy.", show_default=False)],
+    as_json: Json = False,
 ) -> None:
     """Make an image that begins as a copy of another: its recipe and the files beside it, without the lock.
 
@@ -76,4 +79,5 @@ def new(
     workspace, console = workspace_of(context), Console()
     recipe = copied_image(workspace, like, image)
     console.note(f"next: rocm-images lock {image}")
-    console.result(workspace.shown(recipe))
+    shown = workspace.shown(recipe)
+    console.result(json.dumps({"image": image, "recipe": shown}, indent=2) if as_json else shown)

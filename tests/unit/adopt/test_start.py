@@ -178,6 +178,13 @@ def test_new_copies_an_image_under_another_name_without_its_lock(repository: Pat
     assert sorted(path.name for path in (repository / "images").iterdir()) == ["example", "two-cards"]
 
 
+def test_init_and_new_have_what_they_made_as_json(tmp_path: Path) -> None:
+    made = json.loads(call("init", tmp_path / "mine", "--json").stdout)
+    assert made["files"] == list(files_of(example=True))
+    again = json.loads(call("--root", tmp_path / "mine", "new", "other", "--from", "example", "--json").stdout)
+    assert again == {"image": "other", "recipe": "images/other/recipe.toml"}
+
+
 def test_new_overwrites_nothing_and_names_the_images_there_are(repository: Path) -> None:
     (repository / "images" / "taken").mkdir()
     told = refused("--root", repository, "new", "taken", "--from", "example").message
