@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from builder.adopt import environment, installs, patching, system, trees
 from builder.adopt.dockerfile import Heredoc, Instruction
-from builder.adopt.shell import Command, Unit, split_shell
+from builder.adopt.shell import Command, Unit, Word, split_shell
 from builder.adopt.state import State
 from builder.adopt.words import Filled
 
@@ -181,41 +181,45 @@ def _compound(state: State, command: Command) -> None:
 
 def run(state: State, command: Command) -> None:
     """Read one simple command."""
-    words, before = list(command.words), dict(state.build_env)
-    for name, word in command.assignments:
-        filled = state.expand(word)
-        if words:
-            environment.build_variable(state, name, filled.text, filled.unknown)
-        elif not environment.secret(state, name, filled.text):
-            if not filled.unknown:
-                state.scope[name] = filled.text
-    if not words and state.account.left is None:
-        _leave(state, command, "a variable; its value is filled in where it is read")
-    while words and words[0].plain in _WRAPPERS and len(words) > 1:
-        words.pop(0)
-        while words and re.match(r"[A-Za-z_][A-Za-z0-9_]*=", words[0].raw):
-            name, _, _ = words[0].plain.partition("=")
-            filled = state.expand(words.pop(0))
-            environment.build_variable(state, name, filled.text.partition("=")[2], filled.unknown)
+    before = dict(state.build_env)
+    words = _unwrapped(state, command)
     if not words:
+        if state.account.left is None:
+            _leave(state, command, "a variable; its value is filled in where it is read")
         return
     program = state.expand(words[0]).text.rpartition("/")[2]
     writes = [
         target for sign, target in command.redirects if ">" in sign and target.plain not in ("/dev/null", "1", "2")
     ]
+    handler = _handler(program)
     if writes and (program in (*_HARMLESS, "tee", "git") or re.match(r"python|[ef]?grep|find", program)):
         state.undecided(f"writes {state.shown(writes[0].plain)}; an overlay or a component would bring the file")
-        return
-    arguments = words[1:]
-    handler = _handler(program)
-    if handler is not None:
-        handler(state, command, [state.expand(word) for word in arguments])
+    elif handler is not None:
+        handler(state, command, [state.expand(word) for word in words[1:]])
     elif program in _HARMLESS:
         _leave(state, command, _HARMLESS[program])
     else:
         trees.build_command(state, command, program)
     if program != "export":
         state.build_env = before
+
+
+def _unwrapped(state: State, command: Command) -> list[Word]:
+    """Return the words of a command without those that only start it, and take the variables it is started with."""
+    words = list(command.words)
+    for name, word in command.assignments:
+        filled = state.expand(word)
+        if words:
+            environment.build_variable(state, name, filled.text, filled.unknown)
+        elif not environment.secret(state, name, filled.text) and not filled.unknown:
+            state.scope[name] = filled.text
+    while words and words[0].plain in _WRAPPERS and len(words) > 1:
+        words.pop(0)
+        while words and re.match(r"[A-Za-z_][A-Za-z0-9_]*=", words[0].raw):
+            name = words[0].plain.partition("=")[0]
+            filled = state.expand(words.pop(0))
+            environment.build_variable(state, name, filled.text.partition("=")[2], filled.unknown)
+    return words
 
 
 def _leave(state: State, command: Command, why: str) -> None:
