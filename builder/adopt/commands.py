@@ -26,7 +26,7 @@ _HARMLESS = {
     "amd-smi": "asks for a card, which no build has", "nvidia-smi": "asks for a card, which no build has",
     "ldconfig": "the program runs it where libraries are added", "sync": "does nothing", "sleep": "does nothing",
     "ccache": "what a compiler keeps reaches no image", "sccache": "what a compiler keeps reaches no image",
-    "hash": "does nothing", "popd": "only moves between folders", "unset": "the recipe sets what it names",
+    "hash": "does nothing", "unset": "the recipe sets what it names",
     "source": "components are installed for the image's Python, without an environment of their own",
     ".": "components are installed for the image's Python, without an environment of their own",
     "virtualenv": "components are installed for the image's Python, without an environment of their own",
@@ -205,7 +205,7 @@ def run(state: State, command: Command) -> None:
 
 
 def _unwrapped(state: State, command: Command) -> list[Word]:
-    """Return the words of a command without those that only start it, and take the variables it is started with."""
+    """Return the words of a command without what only starts it, and take the variables it is started with."""
     words = list(command.words)
     for name, word in command.assignments:
         filled = state.expand(word)
@@ -243,7 +243,7 @@ _PROGRAMS: dict[str, Callable[[State, Command, list[Filled]], None]] = {
     "uv": installs.uv, "conda": installs.conda, "mamba": installs.conda, "micromamba": installs.conda,
     "useradd": system.user, "adduser": system.user, "groupadd": system.group, "addgroup": system.group,
     "usermod": system.group, "rm": system.remove, "find": system.find, "cd": system.folder, "pushd": system.folder,
-    "curl": system.fetch, "wget": system.fetch, "export": system.export, "chown": system.owner,
-    "chmod": system.mode, "grep": system.guard,
+    "popd": system.folder, "curl": system.fetch, "wget": system.fetch, "export": system.export,
+    "chown": system.owner, "chmod": system.mode, "grep": system.guard,
     "egrep": system.guard, "fgrep": system.guard, "test": system.guard, "[": system.guard,
 }  # fmt: skip

@@ -63,7 +63,6 @@ def _at(state: State, line: int) -> None:
 
 def _source(state: State, name: str) -> None:
     source, cloned = state.draft.sources[name], state.cloned[name]
-    source.pop("submodules", None)
     checkouts = state.checkouts[name]
     found: dict[str, Checkout] = {}
     for checkout in checkouts:

@@ -42,7 +42,7 @@ def pip(state: State, command: Command, words: list[Filled]) -> None:
     """Read a pip command."""
     action = next((word.text for word in words if not word.text.startswith("-")), "")
     rest = [word for word in words if word.text != action]
-    if action in ("install", "wheel", "download"):
+    if action in ("install", "wheel"):
         _install(state, command, rest)
     elif action == "uninstall":
         _uninstall(state, rest)
@@ -140,6 +140,11 @@ def _uninstall(state: State, words: list[Filled]) -> None:
 def _install(state: State, command: Command, words: list[Filled]) -> None:
     given, others = options(words, _WITH_ARGUMENT)
     no_deps = "--no-deps" in given
+    for key in ("-t", "--target", "--prefix", "--no-binary"):
+        if key in given:
+            state.undecided(
+                f"{key} {' '.join(given[key])}: wheels are installed where the image's Python finds them"
+            )
     indexes = [text for key in ("-i", "--index-url", "--default-index") for text in given.get(key, [])]
     extra = [text for key in ("--extra-index-url", "--index") for text in given.get(key, [])]
     links = [text for key in ("-f", "--find-links") for text in given.get(key, [])]

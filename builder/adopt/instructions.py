@@ -11,7 +11,7 @@ from collections.abc import Callable
 from builder.adopt import environment
 from builder.adopt.dockerfile import Instruction, without_remark
 from builder.adopt.draft import add
-from builder.adopt.state import State, free_name, installed_path, named
+from builder.adopt.state import UNKNOWN, State, free_name, installed_path, named
 from builder.errors import RecipeError
 from builder.grammar import check_writable
 from builder.reference import parse_reference
@@ -41,6 +41,8 @@ def read_from(state: State, instruction: Instruction) -> None:
         state.leave("nothing of this stage reaches the image")
         return
     _base(state, filled.text, filled.unknown)
+    if (platform := instruction.flag("platform")) is not None and not re.search(r"amd64|x86_64|\$", platform):
+        state.undecided(f"images are made for linux/amd64, this one is for {platform}")
 
 
 def _base(state: State, image: str, unknown: tuple[str, ...]) -> None:
@@ -196,7 +198,10 @@ def _from_context(state: State, origin: str, to: str, *, several: bool) -> None:
 def read_workdir(state: State, instruction: Instruction) -> None:
     """Change the folder; the last one of the served stage is where the image starts."""
     filled = state.expand_text(_unquoted(instruction.text.strip()))
-    state.cwd = state.path(filled.text)
+    state.cwd = UNKNOWN if filled.unknown else state.path(filled.text)
+    if filled.unknown:
+        state.undecided(f"a folder that {', '.join(filled.unknown)} names, which has no value")
+        return
     state.leave("only the commands of its stage run there")
     if "runtime" in state.roles:
         state.workdirs.append((state.cwd, state.account))

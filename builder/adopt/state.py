@@ -14,6 +14,7 @@ from builder.adopt.words import Filled, fill, fill_text, without_secrets
 Role = Literal["build", "runtime"]
 BOTH: frozenset[Role] = frozenset(("build", "runtime"))
 SITE = "/site-packages"
+UNKNOWN = "/.unknown"  # the folder that a command changed to, where that is not known; no tree is in it
 # What scripts ask Python in order to find the folder of a package.
 _ASKS_PYTHON = re.compile(r"^\$\((?:\S*/)?python3?[0-9.]* -c ['\"](?P<code>.*)['\"]\)$", re.DOTALL)
 _PACKAGE = re.compile(

@@ -8,7 +8,7 @@ from builder.adopt import environment
 from builder.adopt.draft import add
 from builder.adopt.instructions import writable
 from builder.adopt.shell import Command
-from builder.adopt.state import State
+from builder.adopt.state import UNKNOWN, State
 from builder.adopt.words import Filled
 
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.]")
@@ -126,8 +126,8 @@ def find(state: State, command: Command, words: list[Filled]) -> None:
 
 def folder(state: State, _command: Command, words: list[Filled]) -> None:
     """Change the folder of the commands that follow."""
-    if words and not words[0].unknown:
-        state.cwd = state.path(words[0].text)
+    known = words and not words[0].unknown and words[0].text != "-"
+    state.cwd = state.path(words[0].text) if known else UNKNOWN
     state.leave("only moves between folders")
 
 

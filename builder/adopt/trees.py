@@ -36,6 +36,8 @@ def git(state: State, command: Command, words: list[Filled]) -> None:
         _clone(state, command, rest)
     elif action in ("checkout", "reset", "switch", "fetch", "pull"):
         _checkout(state, command, action, rest)
+    elif action == "remote":
+        _remote(state, rest)
     elif action == "submodule":
         state.leave("the submodules of a source belong to it")
     elif action == "apply" and "--check" in command.text:
@@ -45,7 +47,6 @@ def git(state: State, command: Command, words: list[Filled]) -> None:
     elif action in (
         "config",
         "init",
-        "remote",
         "add",
         "commit",
         "log",
@@ -55,7 +56,6 @@ def git(state: State, command: Command, words: list[Filled]) -> None:
         "diff",
         "show",
         "clean",
-        "lfs",
         "tag",
     ):
         state.leave("a tree is fetched by its commit; builds get it without .git")
@@ -77,8 +77,17 @@ def _clone(state: State, command: Command, words: list[Filled]) -> None:
     state.trees[state.path(folder)] = name
     for ref in given.get("-b", []) + given.get("--branch", []):
         _note(state, name, command, ref)
-    if "--recurse-submodules" not in given and "--recursive" not in given:
-        state.draft.sources[name].setdefault("submodules", None)  # decided when all commands are known
+
+
+def _remote(state: State, words: list[Filled]) -> None:
+    """Take the address of a tree that is begun by `git init`."""
+    tree = state.tree_of(state.cwd)
+    if len(words) != 3 or words[0].text not in ("add", "set-url"):
+        state.leave("changes nothing in the tree")
+    elif tree is not None or words[2].unknown or "://" not in words[2].text:
+        state.undecided("takes commits of another repository; name the one that has what is built as the source")
+    else:
+        state.trees[state.cwd] = source_of_address(state, words[2].text)
 
 
 def source_of_address(state: State, url: str) -> str:
@@ -127,6 +136,7 @@ def is_whole(ref: str) -> bool:
 def _checkout(state: State, command: Command, action: str, words: list[Filled]) -> None:
     tree = state.tree_of(state.cwd)
     _, others = options(words, ("-b", "-B", "--depth", "--jobs", "-j"))
+    others = others[1:] if action in ("fetch", "pull") else others  # without the name of the repository
     refs = [word for word in others if word.text not in ("origin", "upstream", "FETCH_HEAD", "HEAD", ".")]
     if tree is None:
         state.undecided("sets a tree that is none of the sources here to a commit")
@@ -140,7 +150,7 @@ def _checkout(state: State, command: Command, action: str, words: list[Filled]) 
         state.undecided("takes single files from another commit; a patch would hold the difference")
     else:
         ref = refs[-1].text.removeprefix("origin/").removeprefix("refs/tags/").removeprefix("refs/heads/")
-        if ref.startswith("pull/"):
+        if "pull/" in ref:
             state.undecided(f"{ref}: a pull request moves; take its commits as a patch series")
             return
         _note(state, tree[0], command, ref, unknown=bool(refs[-1].unknown))

@@ -329,6 +329,26 @@ def test_what_is_removed_or_moved_in_a_tree_before_it_is_built_is_told() -> None
     assert said["rm -rf /src/tool"] == "left out: caches, trees and temporary files reach no layer"
 
 
+def test_a_tree_that_is_begun_empty_is_the_source_of_its_repository() -> None:
+    commit = "cd" * 20
+    body = (
+        "RUN git init /src/tool && cd /src/tool && git remote add origin https://github.com/a/tool"
+        f" && git fetch --depth 1 origin {commit} && git checkout FETCH_HEAD && pip install .\n"
+    )
+    found = tomli.loads(draft(body).recipe)
+    assert found["source"]["tool"]["commit"] == commit
+    assert found["component"][0]["source"] == "tool"
+    body = CLONE + "RUN git remote add fork https://github.com/b/tool && git fetch fork && git checkout fork/main"
+    assert outcomes(body)["git remote add fork https://github.com/b/tool"].startswith("marked ")
+
+
+def test_nothing_is_built_of_a_folder_that_is_not_known() -> None:
+    for change in ("cd $WHERE", "cd -", "popd"):
+        done = draft(CLONE + f"RUN {change} && pip install . && git apply x.patch")
+        assert "component" not in tomli.loads(done.recipe)
+        assert len([point for point in done.report.points if point.key == "adopt"]) == 2
+
+
 def test_a_variable_with_other_gpu_targets_than_the_rest_is_told() -> None:
     points = draft("ENV PYTORCH_ROCM_ARCH=gfx942;gfx1201\nENV AITER_ROCM_ARCH=gfx942").report.points
     assert [point.text for point in points if "alone" in point.text] == [
