@@ -18,6 +18,7 @@ from builder.buildtable import Build
 from builder.errors import PatchError, RecipeError
 from builder.grammar import PLACEHOLDERS, Name, Sha256, type_tuple
 from builder.kvcache import KvSetting, KvValue
+from builder.marks import open_points
 from builder.patchtables import Patch, leaving
 from builder.problems import Problem, problems
 from builder.publishtable import Publish
@@ -346,6 +347,9 @@ def parse_recipe(text: str, *, file: str, name: str | None = None) -> Recipe:
         recipe = Recipe.model_validate(table)
     except ValidationError as error:
         found = problems(error, table, Recipe)
+    drafted = list(open_points(table))
+    places = {problem.where for problem in drafted}
+    found = [*drafted, *(problem for problem in found if not _is_told(problem.where, places))]
     broken = {problem.where for problem in found}
     found += [problem for problem in disagreements(table, name) if problem.where not in broken]
     if found or recipe is None:
@@ -356,6 +360,11 @@ def parse_recipe(text: str, *, file: str, name: str | None = None) -> Recipe:
             hint="paths are relative to the root of the tree that is patched, and stay in it",
         )
     return recipe
+
+
+def _is_told(where: str, places: set[str]) -> bool:
+    """Whether a problem is at an open point of a draft, or of the list that holds it."""
+    return where in places or any(place.startswith(f"{where}[") for place in places)
 
 
 def _refused(found: list[Problem], file: str) -> RecipeError:

@@ -16,6 +16,7 @@ import typer
 
 from builder import __version__
 from builder.cli import (
+    adopt_command,
     bump_command,
     check_command,
     ci_commands,
@@ -27,6 +28,7 @@ from builder.cli import (
     pin_command,
     pins_command,
     plan_command,
+    start_commands,
     verify_command,
 )
 from builder.cli.console import Console
@@ -52,6 +54,8 @@ pins_command.register(app)
 verify_command.register(app)
 host_commands.register(app)
 ci_commands.register(app)
+start_commands.register(app)
+adopt_command.register(app)
 
 
 def _version(asked: bool) -> None:
