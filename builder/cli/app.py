@@ -5,6 +5,7 @@ Commands import what they need when they run, so that `--help` and `plan` stay q
 
 from __future__ import annotations
 
+import errno
 import logging
 import signal
 import sys
@@ -99,12 +100,26 @@ def main() -> None:
             show()
             code = 2
         else:
-            logging.getLogger(__name__).debug("bug", exc_info=True)
-            console.failure(_bug(error))
-            code = 1
+            logging.getLogger(__name__).debug("not expected", exc_info=True)
+            failure = _of_the_disk(error) or _bug(error)
+            console.failure(failure)
+            code = failure.exit_code
     if code == Interrupted.exit_code:  # also what typer makes of an interrupt inside a command
         console.warn("interrupted; nothing was pinned, and what was started has been stopped")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _of_the_disk(error: Exception) -> Failure | None:
+    """Return the failure for a disk that takes no more, None for anything else: there, nothing here is wrong."""
+    from builder.errors import EngineError
+
+    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+        return None
+    where = f"{error.filename}: " if error.filename else ""
+    return EngineError(
+        f"{where}{(error.strerror or str(error)).lower()}",
+        hint="df -h shows which disk; rocm-images engine free gives back room",
+    )
 
 
 def _bug(error: Exception) -> Failure:

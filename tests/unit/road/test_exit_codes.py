@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -132,3 +133,12 @@ def test_every_failure_of_a_check_is_told_before_it_ends(tmp_path: Path) -> None
     assert done.status == 2  # of the worst one
     assert "images/other/recipe.toml: schema: expected 1" in done.stdout
     assert "images/probe/recipe.lock: the recipe was never locked" in done.stdout
+
+
+def test_a_disk_that_is_full_is_no_bug_and_says_what_gives_room() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([COMMAND, "schema"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 8
+    assert done.stderr == (
+        "error: no space left on device\nhint: df -h shows which disk; rocm-images engine free gives back room\n"
+    )
