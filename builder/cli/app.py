@@ -101,9 +101,9 @@ def main() -> None:
             code = 2
         else:
             logging.getLogger(__name__).debug("not expected", exc_info=True)
-            failure = _of_the_disk(error) or _bug(error)
-            console.failure(failure)
-            code = failure.exit_code
+            told = _of_the_disk(error) or _bug(error)
+            console.failure(told)
+            code = told.exit_code
     if code == Interrupted.exit_code:  # also what typer makes of an interrupt inside a command
         console.warn("interrupted; nothing was pinned, and what was started has been stopped")
     sys.exit(code if isinstance(code, int) else 0)
