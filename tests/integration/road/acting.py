@@ -28,6 +28,7 @@ INPUTS = {
     "checkout": ("path", "repository", "ref", "fetch-depth", "persist-credentials"),
     "upload-artifact": ("name", "path", "if-no-files-found"),
     "download-artifact": ("name", "pattern", "path", "merge-multiple"),
+    "cosign-installer": ("install-dir", "use-sudo"),
 }
 SCRIPTS = {
     "checkout": """
@@ -44,6 +45,10 @@ if [ -d "$I_PATH" ]; then cp -r "$I_PATH/." @artifacts@/"$I_NAME"; else cp "$I_P
     "download-artifact": """
 mkdir -p "$I_PATH"
 for folder in @artifacts@/${I_PATTERN:-$I_NAME}; do [ ! -d "$folder" ] || cp -r "$folder/." "$I_PATH"; done
+""",
+    "cosign-installer": """
+mkdir -p @artifacts@
+echo "into $I_INSTALL_DIR, with sudo: $I_USE_SUDO" >@artifacts@/cosign
 """,
 }
 
@@ -120,7 +125,9 @@ class Repository:
         }  # fmt: skip
         found = {}
         for workflow in WORKFLOWS.glob("*.yml"):
-            for name, commit in re.findall(r"uses: actions/([a-z-]+)@([0-9a-f]{40})", workflow.read_text()):
+            for owner, name, commit in re.findall(
+                r"uses: ([a-z-]+)/([a-z-]+)@([0-9a-f]{40})", workflow.read_text()
+            ):
                 place = folder / name
                 place.mkdir(parents=True, exist_ok=True)
                 lines = [f"name: {name}", "inputs:", *(f"  {each}: {{default: ''}}" for each in INPUTS[name])]
@@ -130,7 +137,7 @@ class Repository:
                 script = re.sub(r"@(\w+)@", lambda found: values[found[1]], SCRIPTS[name]).strip().splitlines()
                 lines += ["      run: |", *(f"        {line}" for line in script)]
                 (place / "action.yml").write_text("\n".join(lines) + "\n")
-                found[f"actions/{name}@{commit}"] = place
+                found[f"{owner}/{name}@{commit}"] = place
         return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +17,15 @@ from builder.recipe import Image
 from . import kinds_of_patches, kinds_of_pins, samples
 from .kinds import KINDS, OTHER_IMAGE, OTHER_PROGRAM, PROGRAM, Kind
 from .on_disk import on_disk
+from .pages import columns
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "plan.md"
 ON_ANOTHER_IMAGE = "`base.*.recipe`: the content key of that image"  # tests/unit/pins/test_image_on_image.py
 MOVES, STAYS = "moves the content key", "does not"
 
 
-@functools.cache
 def rows() -> dict[str, list[str]]:
     """Return the cells of the table, by column."""
-    lines = PAGE.read_text(encoding="utf-8").splitlines()
-    start = lines.index(f"| {MOVES} | {STAYS} |")
-    found: dict[str, list[str]] = {MOVES: [], STAYS: []}
-    for line in lines[start + 2 :]:
-        if not line.startswith("|"):
-            break
-        for column, cell in zip(found, line.strip("|").split(" | "), strict=True):
-            if cell.strip():
-                found[column].append(cell.strip())
-    return found
+    return columns("plan.md", MOVES, STAYS)
 
 
 def test_every_row_of_the_table_is_tried_and_nothing_that_is_no_row() -> None:

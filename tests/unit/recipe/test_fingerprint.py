@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import re
 from pathlib import Path
@@ -17,25 +16,16 @@ from . import kinds_of_patches, kinds_of_pins, samples
 from .kinds import KINDS, KV_CACHE, Kind
 from .kinds_of_fingerprints import BENEATH, COUNTED, MOVING, ROWS, STAYING, Moving
 from .on_disk import on_disk
+from .pages import columns
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "fingerprint.md"
 MOVES, STAYS = "moves the fingerprint", "does not"
 ALL = [*MOVING, *STAYING]
 NEEDED = (kinds_of_pins, kinds_of_patches)  # imported for the kinds that they add
 
 
-@functools.cache
 def rows() -> dict[str, list[str]]:
     """Return the cells of the table, by column."""
-    lines = PAGE.read_text(encoding="utf-8").splitlines()
-    start = lines.index(f"| {MOVES} | {STAYS} |")
-    found: dict[str, list[str]] = {MOVES: [], STAYS: []}
-    for line in lines[start + 2 :]:
-        if not line.startswith("|"):
-            break
-        for column, cell in zip(found, line.strip("|").split(" | "), strict=True):
-            found[column].append(cell.strip())
-    return found
+    return columns("fingerprint.md", MOVES, STAYS)
 
 
 def test_every_row_of_the_table_is_tried_and_nothing_that_is_no_row() -> None:
