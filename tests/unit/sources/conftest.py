@@ -15,6 +15,8 @@ import pytest
 
 from builder.mirrors import Mirrors, parse_mirrors
 
+from .repositories import Upstream, upstream
+
 Reply = Callable[[http.server.BaseHTTPRequestHandler], None]
 
 
@@ -181,3 +183,20 @@ def mirrors_of(tmp_path: Path) -> Callable[[str], Mirrors]:
         return Mirrors(table=parse_mirrors(text.encode(), file=file), file=file)
 
     return make
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Upstream:
+    made = upstream(tmp_path)
+    made.commit("first", README="engine\n")
+    return made
+
+
+@pytest.fixture
+def mirrors(tmp_path: Path, mirrors_of) -> Mirrors:
+    return mirrors_of(f'[git]\n"https://git.example" = "{(tmp_path / "srv").as_uri()}"\n')
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
