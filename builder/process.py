@@ -1,7 +1,8 @@
 """The only place that starts programs.
 
 A program gets a small environment, its exact command line goes to the log, and it never outlives this
-process' interest in it: an interrupt is passed on, waited for, and then enforced.
+process' interest in it: an interrupt is passed on, waited for, and then enforced, and the kernel ends it when this
+process is killed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import threading
@@ -82,7 +84,7 @@ def run(
     try:
         with _interrupts_held():  # until it is known what there would be to stop
             child = subprocess.Popen(
-                command,
+                tied(command),
                 cwd=cwd,
                 env=environment(env),
                 stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
@@ -118,6 +120,27 @@ def run(
     done = Completed(argv=command, status=child.returncode, stdout="".join(out), stderr="".join(err))
     _log.debug("exit %d: %s", done.status, command[0])
     return done
+
+
+def tied(argv: Sequence[str]) -> tuple[str, ...]:
+    """Return a command line that runs a program which gets SIGTERM when the thread that starts it is gone.
+
+    It is the same process, so that its id, its status and its signals are the program's. What is killed cannot end
+    what it has started, the kernel can (PR_SET_PDEATHSIG of prctl(2)). Without util-linux's setpriv the program is
+    run as it is, and so is what is no program, for its failure to be told.
+    """
+    setter, program = shutil.which("setpriv"), shutil.which(argv[0])
+    if setter is None or program is None or not _is_program(Path(program)):
+        return tuple(argv)
+    return (setter, "--pdeathsig", "TERM", "--", *argv)
+
+
+def _is_program(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(4).startswith((b"\x7fELF", b"#!"))
+    except OSError:  # may be run, not read
+        return False
 
 
 def start_detached(argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str] | None = None) -> int:
@@ -173,7 +196,7 @@ def _interrupts_held() -> Iterator[None]:
     held: list[tuple[int, FrameType | None]] = []
     handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
     if threading.current_thread() is threading.main_thread():
-        for name in (signal.SIGINT, signal.SIGTERM):
+        for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             handler = signal.getsignal(name)
             if callable(handler):
                 handlers[name] = handler

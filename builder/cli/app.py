@@ -35,6 +35,8 @@ from builder.cli import (
 from builder.cli.console import Console
 from builder.errors import Failure, Interrupted
 
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+
 app = typer.Typer(
     name="rocm-images",
     help="Build, smoke-test and pin container images of ROCm LLM engines.",
@@ -88,6 +90,8 @@ def main() -> None:
     """Run the command line and end the process with the exit code of what happened."""
     console = Console()
     signal.signal(signal.SIGTERM, _as_interrupt)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
+        signal.signal(signal.SIGHUP, _as_interrupt)  # the terminal was closed
     try:
         code = app(standalone_mode=False)
     except Failure as failure:
@@ -110,10 +114,13 @@ def main() -> None:
 
 
 def _of_the_disk(error: Exception) -> Failure | None:
-    """Return the failure for a disk that takes no more, None for anything else: there, nothing here is wrong."""
+    """Return the failure for a disk that takes no more or fails, None for anything else.
+
+    There, nothing here is wrong.
+    """
     from builder.errors import EngineError
 
-    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+    if not isinstance(error, OSError) or error.errno not in _OF_THE_DISK:
         return None
     where = f"{error.filename}: " if error.filename else ""
     return EngineError(

@@ -80,5 +80,10 @@ class Console:
 
     def _write(self, line: str) -> None:
         with self._lock:
-            self._err.write(line + "\n")
-            self._err.flush()
+            try:
+                self._err.write(line + "\n")
+                self._err.flush()
+            except OSError:  # nobody reads on, or the terminal was closed: what is under way comes to its end
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self._err.fileno())
+                os.close(nowhere)

@@ -70,7 +70,7 @@ def build_image(
         output = _output(tag, containerd_store=containerd_store, into=None if builder.in_engine else archive)
         try:
             with process.leash():
-                lines = DockerClient().buildx.build(
+                lines = _docker().buildx.build(
                     context, file=dockerfile, build_contexts=dict(contexts), builder=builder.name, output=output,
                     build_args={"SOURCE_DATE_EPOCH": str(epoch)}, metadata_file=metadata, cache=cache,
                     secrets=_secrets(secrets), cache_from=_import(cache_from) if cache else None,
@@ -90,6 +90,10 @@ def build_image(
             if (here := images.local_id(tag)) != built.id:
                 raise EngineError(f"builder {builder.name} made {built.id}, the engine loaded {here} as {tag}")
     return replace(built, digest=Digest(digest) if containerd_store else None)
+
+
+def _docker() -> DockerClient:
+    return DockerClient(client_call=[*process.tied(["docker"])])
 
 
 def _output(tag: str, *, containerd_store: bool, into: Path | None) -> dict[str, str]:
@@ -134,7 +138,7 @@ def export_cache(
     with log.open("a") as sink:
         try:
             with process.leash(), story.step(f"exporting the build cache to {to}"):
-                lines = DockerClient().buildx.build(
+                lines = _docker().buildx.build(
                     context, file=dockerfile, build_contexts=dict(contexts), builder=builder.name,
                     build_args={"SOURCE_DATE_EPOCH": str(epoch)}, secrets=_secrets(secrets), cache_to=target,
                     cache_from=_import(cache_from), output={"type": "cacheonly"}, provenance=False, sbom=False,

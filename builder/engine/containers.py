@@ -22,11 +22,13 @@ import docker
 import docker.errors
 import requests
 
+from builder import owner as owners
 from builder.engine.client import START_HINT, connect
 from builder.errors import EngineError, SmokeError
 
 RUN_LABEL = "rocm-images.run"
 UNTIL_LABEL = "rocm-images.until"
+OWNER_LABEL = "rocm-images.owner"
 _NAME_PREFIX = "rocm-images-"
 _ANONYMOUS = "com.docker.volume.anonymous"  # a label of the engine's own
 _GONE_SECONDS = 15.0
@@ -235,12 +237,17 @@ def remove_all(run: str) -> int:
 
 
 def sweep() -> int:
-    """Remove containers of runs that were killed: those that outlived the time they gave themselves."""
+    """Remove containers of runs that were killed.
+
+    Those whose owner is gone, and those that outlived the time they gave themselves: an engine may be used from
+    where the owner cannot be seen.
+    """
     now = time.time()
     found = [
         entry
         for entry in _to_its_end(partial(_labelled, UNTIL_LABEL))
         if float(entry["Labels"][UNTIL_LABEL]) + _SWEEP_MARGIN_SECONDS < now
+        or owners.is_gone(entry["Labels"].get(OWNER_LABEL, ""))
     ]
     for entry in found:
         _to_its_end(partial(remove, str(entry["Id"])))
@@ -337,7 +344,8 @@ def _labelled(label: str) -> list[dict[str, Any]]:
 
 def container_labels(run: str, lifetime_seconds: int) -> dict[str, str]:
     """Return the labels by which a container of a run is found again, also when nobody is left who knows it."""
-    return {RUN_LABEL: run, UNTIL_LABEL: str(int(time.time()) + lifetime_seconds)}
+    until = str(int(time.time()) + lifetime_seconds)
+    return {RUN_LABEL: run, UNTIL_LABEL: until, OWNER_LABEL: owners.me()}
 
 
 def tmpfs_options(path: str, owner: Identity) -> str:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,8 +79,10 @@ class Project:
         """The TMPDIR of every run: what is left in it was left behind."""
         return self.folder / "tmp"
 
-    def start(self, *words: str, env: Mapping[str, str] | None = None) -> Running:
-        """Start `rocm-images` on this folder, in a process group of its own."""
+    def start(
+        self, *words: str, env: Mapping[str, str] | None = None, below: Sequence[str | Path] = ()
+    ) -> Running:
+        """Start `rocm-images` on this folder, in a process group of its own; `below` is a program to start it."""
         self.runs += 1
         out, err = (self.folder / f"run-{self.runs}.{name}" for name in ("out", "err"))
         given = {
@@ -88,7 +90,7 @@ class Project:
         }
         with out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen(
-                [COMMAND, "--root", self.workspace.root, *words],
+                [*below, COMMAND, "--root", self.workspace.root, *words],
                 env=given | self.env | {"TMPDIR": str(self.scratch)} | dict(env or {}),
                 stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True, cwd=self.folder,
             )  # fmt: skip

@@ -13,11 +13,17 @@ Bytes = Callable[[str], bytes | None]
 
 
 class Gate:
-    """A point that somebody reaches, and waits at until it is opened."""
+    """A point that somebody reaches, and waits at until it is opened. `lost` tells that nothing goes on then."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
         self.opened = threading.Event()
+        self.lost = threading.Event()
+
+    def cut(self) -> None:
+        """Let go of who waits, and of everybody who asks from now on, without an answer."""
+        self.lost.set()
+        self.opened.set()
 
     def wait(self) -> None:
         self.reached.set()
@@ -30,6 +36,8 @@ def served(content: Bytes, *, gate: Gate | None = None, at: str = r"(?!)") -> It
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if gate is not None and gate.lost.is_set():
+                return self.connection.shutdown(socket.SHUT_RDWR)
             body = content(self.path)
             self.send_response(404 if body is None else 200)
             self.send_header(
@@ -42,8 +50,11 @@ def served(content: Bytes, *, gate: Gate | None = None, at: str = r"(?!)") -> It
             if gate is not None and re.search(at, self.path):
                 self.wfile.flush()
                 gate.wait()
+            if gate is not None and gate.lost.is_set():
+                return self.connection.shutdown(socket.SHUT_RDWR)
             with contextlib.suppress(OSError):  # who was interrupted meanwhile does not read on
                 self.wfile.write((body or b"")[half:])
+            return None
 
         def log_message(self, *_: object) -> None:
             pass

@@ -17,11 +17,15 @@ from .loopback import Gate, Relay, served
 
 @dataclass(frozen=True, kw_only=True)
 class Moment:
-    """A run that is about to come to a certain point. `reached` tells that it is there; `go_on` lets it pass."""
+    """A run that is about to come to a certain point. `reached` tells that it is there; `go_on` lets it pass.
+
+    `cut` breaks the connection that the run waits for there, and every later one to that place.
+    """
 
     words: tuple[str, ...]
     reached: Callable[[Running], bool]
     go_on: Callable[[], object] = lambda: None
+    cut: Callable[[], object] = lambda: None
 
 
 Stage = Callable[..., AbstractContextManager[Moment]]
@@ -44,7 +48,8 @@ def apt_resolves(project: Project, **_: object) -> Iterator[Moment]:
     mirrors = project.workspace.root / "mirrors.toml"
     with served(lambda _: b"a release file, " * 100, gate=gate, at="InRelease") as address:
         mirrors.write_text(f'[debian]\nmirror = "{address}/debian"\n')
-        yield Moment(words=("lock", "tiny"), reached=lambda _: gate.reached.is_set(), go_on=mirrors.unlink)
+        reached = gate.reached.is_set
+        yield Moment(words=("lock", "tiny"), reached=lambda _: reached(), go_on=mirrors.unlink, cut=gate.cut)
 
 
 @contextmanager
@@ -54,7 +59,7 @@ def uv_resolves(project: Project, **_: object) -> Iterator[Moment]:
     with served(lambda _: b"<html></html>", gate=gate, at="packaging") as address:
         mirrors.write_text(f'[indexes]\ndefault = "{address}/simple"\n')
         words = ("lock", "tiny", "--update", "packaging")
-        yield Moment(words=words, reached=lambda _: gate.reached.is_set(), go_on=mirrors.unlink)
+        yield Moment(words=words, reached=lambda _: gate.reached.is_set(), go_on=mirrors.unlink, cut=gate.cut)
 
 
 @contextmanager
@@ -69,9 +74,14 @@ def packages_are_fetched(project: Project, *, store: Path, **_: object) -> Itera
         sha256 = held.get(path)
         return (store / "sha256" / sha256[:2] / sha256).read_bytes() if sha256 else None
 
+    def go_on() -> None:
+        gate.lost.clear()
+        gate.opened.set()
+
     with served(archive, gate=gate, at=largest.name) as address:
         (project.workspace.root / "mirrors.toml").write_text(f'[debian]\nmirror = "{address}/debian"\n')
-        yield Moment(words=build_words(project), reached=lambda _: gate.reached.is_set(), go_on=gate.opened.set)
+        reached = gate.reached.is_set
+        yield Moment(words=build_words(project), reached=lambda _: reached(), go_on=go_on, cut=gate.cut)
 
 
 @contextmanager
@@ -116,8 +126,16 @@ def a_layer_is_pushed(project: Project, **_: object) -> AbstractContextManager[M
     return _relayed(project, rb"(?:PUT|PATCH) /v2/[^ ]*/blobs/uploads/")
 
 
+def the_documents_are_pushed(project: Project, **_: object) -> AbstractContextManager[Moment]:
+    return _relayed(project, rb"PUT /v2/[^ ]*/manifests/sha256:")
+
+
 def the_tag_is_pushed(project: Project, **_: object) -> AbstractContextManager[Moment]:
     return _relayed(project, rb"PUT /v2/[^ ]*/manifests/")
+
+
+def the_version_tag_is_pushed(project: Project, **_: object) -> AbstractContextManager[Moment]:
+    return _relayed(project, rb"PUT /v2/[^ ]*/manifests/[0-9]")
 
 
 @contextmanager
@@ -128,10 +146,15 @@ def _relayed(project: Project, at: bytes) -> Iterator[Moment]:
 
     def open_gate() -> None:
         # Not before the engine has given up: then nobody is left to send the rest.
-        assert relay.closed.wait(timeout=SAFETY_SECONDS)
+        assert relay.gate.opened.is_set() or relay.closed.wait(timeout=SAFETY_SECONDS)
         relay.gate.opened.set()
 
+    def cut() -> None:
+        project.publish = f"{host}/{namespace}"
+        relay.close()
+
+    reached = relay.gate.reached.is_set
     try:
-        yield Moment(words=build_words(project), reached=lambda _: relay.gate.reached.is_set(), go_on=open_gate)
+        yield Moment(words=build_words(project), reached=lambda _: reached(), go_on=open_gate, cut=cut)
     finally:
         relay.close()

@@ -10,11 +10,8 @@ from typing import Any
 import docker
 import pytest
 
-from builder.engine.containers import RUN_LABEL
-from builder.project import LOCAL
-
-from ..project import Project
 from .conftest import Tiny
+from .leftovers import containers_of, mounts_below, started_by
 from .moments import (
     Stage,
     a_layer_is_pushed,
@@ -105,35 +102,3 @@ def test_an_interrupt_leaves_nothing_and_the_next_run_succeeds(
     assert list(project.scratch.iterdir()) == []
     # What the interrupted run left are whole files, which the finished one has as well.
     assert left - project.files() <= {"mirrors.toml"}
-
-
-def started_by(project: Project) -> dict[int, str]:
-    """Return the processes of a run, and their words: they have this project's TMPDIR, or their root is in it."""
-    wanted = f"TMPDIR={project.scratch}".encode()
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                within = (entry / "root").readlink().is_relative_to(project.scratch)
-                if within or wanted in (entry / "environ").read_bytes().split(b"\0"):
-                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except (FileNotFoundError, ProcessLookupError, PermissionError):
-                continue
-    return found
-
-
-def containers_of(project: Project, engine: docker.DockerClient) -> list[str]:
-    """Return the containers of smoke runs of this project's images."""
-    own = tuple(f"{LOCAL}/{path.name}:" for path in project.workspace.images.iterdir())
-    ids = {
-        image["Id"]
-        for image in engine.api.images()
-        if any(name.startswith(own) for name in image["RepoTags"] or ())
-    }
-    found = engine.api.containers(all=True, filters={"label": RUN_LABEL})
-    return [entry["Names"][0] for entry in found if entry["ImageID"] in ids]
-
-
-def mounts_below(folder: Path) -> list[str]:
-    places = [Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    return [str(place) for place in places if place.is_relative_to(folder)]

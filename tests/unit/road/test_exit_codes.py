@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -142,3 +143,31 @@ def test_a_disk_that_is_full_is_no_bug_and_says_what_gives_room() -> None:
     assert done.stderr == (
         "error: no space left on device\nhint: df -h shows which disk; rocm-images engine free gives back room\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("number", "ignored", "status"),
+    [(signal.SIGHUP, False, 130), (signal.SIGTERM, False, 130), (signal.SIGHUP, True, 0)],
+)
+def test_a_terminal_that_is_closed_interrupts_a_run_unless_it_was_told_to_go_on(
+    number: signal.Signals, ignored: bool, status: int
+) -> None:
+    code = (
+        "import os, signal, sys\nfrom builder.cli import app\n"
+        f"signal.signal(signal.SIGHUP, signal.{'SIG_IGN' if ignored else 'SIG_DFL'})\n"
+        f"app.app = lambda **_: os.kill(os.getpid(), {int(number)})\n"
+        "app.main()\n"
+    )
+    done = process.run([sys.executable, "-c", code])
+    assert done.status == status
+    assert ("interrupted; nothing was pinned" in done.stderr) == (status == 130)
+
+
+def test_a_story_that_nobody_reads_any_more_does_not_stop_a_run() -> None:
+    code = (
+        "import os\nfrom builder.cli.console import Console\nread, write = os.pipe()\nos.dup2(write, 2)\n"
+        "os.close(read)\nconsole = Console()\nwith console.step('a step'):\n    console.note('a fact')\n"
+        "console.result('done')\n"
+    )
+    done = process.run([sys.executable, "-c", code])
+    assert (done.status, done.stdout) == (0, "done\n")

@@ -308,3 +308,13 @@ def test_a_service_outlives_its_starter_and_writes_to_its_log(tmp_path: Path) ->
 def test_a_service_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="the program 'no-such-service' is not on this machine"):
         process.start_detached(["no-such-service"], log=tmp_path / "log")
+
+
+def test_a_program_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    program = f"process.run(['sh', '-c', 'echo $$ > {started}; exec sleep 600'])"
+    with running(program) as child:
+        pid = int(until(started))
+        assert alive(pid)
+        child.kill()
+        assert gone(pid)
