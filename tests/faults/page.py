@@ -66,35 +66,35 @@ def _place(point: str) -> Path:
 _TEXT = """\
 # When something breaks
 
-A run can be interrupted or killed, the engine or the registry can go away in the middle of it, a disk can be full,
-a clock wrong, a file half there. Whatever it is, this holds afterwards:
+A run can be interrupted or killed, the engine or the registry can go away in the middle of it, a disk can be
+full, a clock wrong, a file half there. Whatever it is, this holds afterwards:
 
 - **No untested digest is published.** Only what passed its smoke tests is sent to a registry at all, the version
-  tag is set last, and the record in `pins/` is written after that. A fault between the two leaves a tag that names
-  a tested image and no record; the next run finds the image and writes the record.
+  tag is set last, and the record in `pins/` is written after that. A fault between the two leaves a tag that
+  names a tested image and no record; the next run finds the image and writes the record.
 - **No file is half written.** Locks, records, reports and kept files come to their place whole or not at all.
 - **Nothing is left to clean up**: no process, no container, no mount, nothing in `TMPDIR`.
 - **The run says what happened**, with the [exit code](exit-codes.md) of its class.
-- **The next run succeeds**, and makes again only what is not whole. Where somebody has to act first, because a file
-  that people keep is damaged, the message names the file and the remedy.
+- **The next run succeeds**, and makes again only what is not whole. Where somebody has to act first, because a
+  file that people keep is damaged, the message names the file and the remedy.
 
-A program that is killed (`SIGKILL`, a machine out of memory) cannot clean up. What it had started ends with it, and
-the next build removes its containers; what it had in `TMPDIR`, and a file that it was just writing beside its place
-(`.NAME.…`), stay until somebody removes them, and nothing reads them.
+A program that is killed (`SIGKILL`, a machine out of memory) cannot clean up. What it had started ends with it,
+and the next build removes its containers; what it had in `TMPDIR`, and a file that it was just writing beside
+its place (`.NAME.…`), stay until somebody removes them, and nothing reads them.
 
 ## How it was tried
 
     python -m tests.faults
 
-starts an engine and a registry of its own, on disks of their own, and breaks one thing at a time in a run that makes
-a small image: locked, fetched, bootstrapped, built, tested, pushed, recorded. A run that is to be broken at a moment
-is held there, so that the fault hits that moment and no other. After each fault it compares the exit code and the
-message with what the table says, looks for processes, containers, mounts and files that were left, reads every JSON
-and TOML file, compares what the registry serves with what was tested, mends what was broken, and runs once more.
-It needs root, `strace` (for disks that fail or are slow) and `libfaketime` (for clocks that are wrong; they are wrong
-for the program, not for the engine), and takes about an hour. `python -m tests.faults WORDS…` tries the points whose
-names hold one of the words. The page is written by that command from what happened; a point that did not hold is
-not written down, the command fails.
+starts an engine and a registry of its own, on disks of their own, and breaks one thing at a time in a run that
+makes a small image: locked, fetched, bootstrapped, built, tested, pushed, recorded. A run that is to be broken
+at a moment is held there, so that the fault hits that moment and no other. After each fault it compares the exit
+code and the message with what the table says, looks for processes, containers, mounts and files that were left,
+reads every JSON and TOML file, compares what the registry serves with what was tested, mends what was broken,
+and runs once more. It needs root, `strace` (for disks that fail or are slow) and `libfaketime` (for clocks that
+are wrong; they are wrong for the program, not for the engine). `python -m tests.faults WORDS…` tries the points
+of an area, or those whose names hold one of the words. The page is written by that command from what happened; a
+point that does not hold is not written down, the command fails.
 
 ## The {count} points
 

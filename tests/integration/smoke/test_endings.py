@@ -209,6 +209,21 @@ def test_what_was_created_and_never_started_by_a_killed_run_is_swept_up(
     assert containers.sweep() == 1
 
 
+def test_the_container_of_a_killed_run_is_swept_up_by_the_next_one_and_that_of_another_run_stays(
+    image: str, ours: Names
+) -> None:
+    code = (
+        "import os, signal, sys\nfrom builder.engine.containers import running\n"
+        "with running(sys.argv[1], run='killed', lifetime_seconds=600):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    with containers.running(image, run="another"):
+        subprocess.run([sys.executable, "-c", code, image], check=False)
+        assert len(ours()) == 2
+        assert containers.sweep() == 1
+        assert len(ours()) == 1
+
+
 def test_an_interrupt_while_a_container_is_created_does_not_lose_it(image: str, ours: Names) -> None:
     code = (
         "import os, signal, sys, threading\nfrom builder.engine.containers import running\n"

@@ -14,7 +14,9 @@ def test_the_process_that_asks_is_there() -> None:
 
 def test_a_process_that_was_killed_is_gone_before_and_after_somebody_waited_for_it() -> None:
     code = "from builder import owner; print(owner.me(), flush=True); input()"
-    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert child.stdout is not None
     name = child.stdout.readline().strip()
     assert not owner.is_gone(name)
