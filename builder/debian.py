@@ -238,6 +238,11 @@ def bootstrap(
                 ],
                 env={"SOURCE_DATE_EPOCH": str(epoch)},
             )  # fmt: skip
+            if done.status and done.full_disk:
+                raise EngineError(
+                    f"mmdebstrap could not make the Debian {suite} base: {process.FULL}", details=done.tail,
+                    hint=f"df -h {target.parent} {tempfile.gettempdir()}",
+                )  # fmt: skip
             if done.status:
                 raise BuildError(f"mmdebstrap could not make the Debian {suite} base", details=done.tail)
             write_canonical(part, target)
@@ -291,10 +296,13 @@ def _write_repository(
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Make `target` the same file as `source`, by a hard link where the file system allows it."""
+    """Make `target` the same file as `source`, by a hard link where the file system allows it.
+
+    What may be executed may be so afterwards.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     try:
         target.hardlink_to(source)
     except OSError:
-        shutil.copyfile(source, target)
+        shutil.copy(source, target)

@@ -33,6 +33,7 @@ _PASSED_ON = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO",
     "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "BUILDX_CONFIG",
 )  # fmt: skip
+FULL = "no space left on device"
 _GRACE_SECONDS = 30.0
 _STRAY_SECONDS = 2.0  # for what a program leaves behind when it ends
 _TICK_SECONDS = 0.5
@@ -52,6 +53,11 @@ class Completed:
         """The last lines of its output that say something, at most 20."""
         lines = [line.rstrip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
         return tuple(lines[-20:])
+
+    @property
+    def full_disk(self) -> bool:
+        """Whether what it wrote last says that a disk is full, in the system's words (ENOSPC of errno(3))."""
+        return any(FULL in line.lower() for line in self.tail)
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

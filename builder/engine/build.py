@@ -197,6 +197,11 @@ class _Steps:
 
     def failure(self, stderr: str, log: Path) -> BuildError | EngineError | PatchError:
         """Return what went wrong: the failed step with its last words, or why BuildKit did not even start one."""
+        if full := [line for line in stderr.splitlines() if process.FULL in line.lower()]:
+            return EngineError(
+                f"the engine could not build: {process.FULL}", details=(full[-1].strip(),),
+                hint=f"rocm-images engine free, or df -h; the whole log is in {log}",
+            )  # fmt: skip
         if self._failed is None:
             lines = [line for line in stderr.splitlines() if line.strip()]
             tail = tuple(line for line in lines if line.startswith(("ERROR", "error")))[-3:] or tuple(lines[-3:])

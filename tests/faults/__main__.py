@@ -20,7 +20,7 @@ def main() -> int:
         return 2
     forget(chosen)
     os.environ["ROCM_IMAGES_FAULTS"] = "\n".join(point.id for point in chosen)
-    status = pytest.main(["-v", "--tb=short", "-p", "no:cacheprovider", os.path.dirname(__file__)])  # noqa: PTH120
+    status = pytest.main(["-v", "--tb=short", "-s", "-p", "no:cacheprovider", os.path.dirname(__file__)])  # noqa: PTH120
     results = kept()
     if missing := [point.id for point in POINTS if point.id not in results]:
         sys.stderr.write(f"{PAGE.name} is not written: {len(missing)} points have no result\n")

@@ -1,0 +1,41 @@
+"""A full disk is told by its name, and what has to be copied from another disk stays a program."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from builder import process
+from builder.debian import link_or_copy
+from builder.engine.build import _Steps
+from builder.errors import BuildError, EngineError
+from builder.story import Silent
+
+
+def test_a_program_may_be_executed_also_where_it_had_to_be_copied(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:  # what no link leads to from a disk
+        program = Path(elsewhere) / "program"
+        program.write_text("#!/bin/sh\nexit 7\n")
+        program.chmod(0o755)
+        link_or_copy(program, tmp_path / "tools/program")
+        assert process.run([tmp_path / "tools/program"]).status == 7
+
+
+def test_a_program_that_finds_its_disk_full_is_known_by_its_last_words() -> None:
+    said = process.run(["sh", "-c", "echo 'tar: write error: No space left on device' >&2; echo bye >&2; exit 2"])
+    assert said.full_disk
+    assert not process.run(["sh", "-c", "echo 'no space' >&2; exit 2"]).full_disk
+
+
+def test_a_build_that_finds_the_engine_s_disk_full_says_so_and_what_gives_room(tmp_path: Path) -> None:
+    steps = _Steps(Silent())
+    steps.hear("#9 [build 2/2] RUN cp marker /usr/share/")
+    steps.hear("#9 0.1 cp: error writing '/usr/share/marker': No space left on device")
+    steps.hear('#9 ERROR: process "cp marker /usr/share/" did not complete successfully: exit code: 1')
+    log = tmp_path / "build.log"
+    told = steps.failure("#9 0.1 cp: error writing '/usr/share/marker': No space left on device\n", log)
+    assert isinstance(told, EngineError)
+    assert told.message == "the engine could not build: no space left on device"
+    assert told.details == ("#9 0.1 cp: error writing '/usr/share/marker': No space left on device",)
+    assert told.hint == f"rocm-images engine free, or df -h; the whole log is in {log}"
+    assert isinstance(steps.failure("ERROR: failed to solve\n", log), BuildError)
