@@ -33,6 +33,7 @@ ARCHITECTURE = "amd64"
 # Manuals and translations are of no use in a served image; licences stay.
 _NOT_UNPACKED = ("/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/doc/*")
 _UNPACKED_ALL_THE_SAME = ("/usr/share/doc/*/copyright", "/usr/share/locale/locale.alias")
+_LITTLE = 1 << 20  # bytes that a disk may have free that took no more
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -230,7 +231,7 @@ def bootstrap(
         try:
             done = process.run(
                 [
-                    "mmdebstrap", "--quiet", "--variant=minbase", "--format=tar",
+                    "mmdebstrap", "--variant=minbase", "--format=tar",
                     f"--architectures={ARCHITECTURE}",
                     *options, *([f"--include={','.join(unasked)}"] if "apt" in unasked else []),
                     '--customize-hook=rm -f "$1/etc/apt/sources.list"',
@@ -238,7 +239,7 @@ def bootstrap(
                 ],
                 env={"SOURCE_DATE_EPOCH": str(epoch)},
             )  # fmt: skip
-            if done.status and done.full_disk:
+            if done.status and (done.full_disk or shutil.disk_usage(target.parent).free < _LITTLE):
                 raise EngineError(
                     f"mmdebstrap could not make the Debian {suite} base: {process.FULL}", details=done.tail,
                     hint=f"df -h {target.parent} {tempfile.gettempdir()}",

@@ -254,6 +254,11 @@ def _require_run(contract: Contract, record: dict[str, Any], done: process.Compl
         )
     if done.status == pytest.ExitCode.NO_TESTS_COLLECTED or (record and not record["tests"]):
         raise SmokeError(f"{contract.image}: there is no smoke test to run, nothing is proven")
+    if done.full_disk and not record:
+        raise EngineError(
+            f"{contract.image}: the smoke tests could not run: {process.FULL}", details=done.tail[-1:],
+            hint=f"df -h {tempfile.gettempdir()}",
+        )  # fmt: skip
     if done.status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or not record:
         raise SmokeError(
             f"{contract.image}: the smoke tests did not run to their end (pytest status {done.status})",
