@@ -420,7 +420,7 @@ FAULTS: dict[str, Fault] = {
     "what is kept is from the future": _before(_from_the_future),
     "a second build of the image": _meanwhile("build", "tiny"),
     "a second test of the image": _meanwhile("test", "tiny"),
-    "room is given back in the engine": _meanwhile("engine", "free", "--unused-hours", "0"),
+    "room is given back in the engine": _meanwhile("engine", "free", "--unused-hours", "1"),
     "the image is locked anew": _during(_lock_meanwhile),
     "a build of another image": _during(_other_meanwhile),
     "the same image from another project": _during(_other_project_meanwhile),

@@ -112,8 +112,10 @@ def proxied(target: str) -> Iterator[Proxy]:
                 super().handle()
 
         def handle_one(self) -> None:
-            with contextlib.suppress(OSError):  # whoever asked has gone
+            try:
                 proxy.answer(self)
+            except OSError:  # whoever asked has gone, or the registry has
+                self.close_connection = True
 
         do_GET = do_HEAD = do_PUT = do_POST = do_PATCH = do_DELETE = handle_one  # noqa: N815
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from builder import process
 from builder.debian import link_or_copy
 from builder.engine.build import _Steps
-from builder.errors import BuildError, EngineError
+from builder.errors import BuildError, EngineError, SmokeError
+from builder.process import Completed
+from builder.smoke.contract import Contract
+from builder.smoke.run import _require_run
 from builder.story import Silent
 
 
@@ -39,3 +44,14 @@ def test_a_build_that_finds_the_engine_s_disk_full_says_so_and_what_gives_room(t
     assert told.details == ("#9 0.1 cp: error writing '/usr/share/marker': No space left on device",)
     assert told.hint == f"rocm-images engine free, or df -h; the whole log is in {log}"
     assert isinstance(steps.failure("ERROR: failed to solve\n", log), BuildError)
+
+
+def test_tests_that_could_not_write_what_came_of_them_are_the_disk_s_fault_and_not_the_image_s() -> None:
+    contract = Contract(image="tiny")
+    said = "OSError: [Errno 28] No space left on device\n"
+    with pytest.raises(EngineError) as failure:
+        _require_run(contract, {}, Completed(argv=("pytest",), status=1, stdout="", stderr=said))
+    assert failure.value.message == "tiny: the smoke tests could not run: no space left on device"
+    assert failure.value.details == (said.strip(),)
+    with pytest.raises(SmokeError, match="did not run to their end"):
+        _require_run(contract, {}, Completed(argv=("pytest",), status=1, stdout="", stderr="KeyError: 1\n"))
