@@ -458,5 +458,5 @@ REMEDIES: dict[str, Callable[[Scene], object]] = {
     "rocm-images lock tiny": _lock_again,
     "the recipe is corrected": partial(_give_back, lambda project: project.workspace.recipe("tiny")),
     "mirrors.toml is corrected": lambda scene: (scene.project.workspace.root / "mirrors.toml").unlink(),
-    "rm pins/tiny.json": lambda scene: scene.project.workspace.pin("tiny").unlink(),
+    "rm dist/tiny/state.json": lambda scene: (scene.project.workspace.dist / "tiny/state.json").unlink(),
 }

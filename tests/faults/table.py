@@ -50,6 +50,9 @@ HELD: dict[str, dict[str, object]] = {
 }
 
 
+_NO_BUILD = "error: the engine could not build"  # it may not even live to say why
+
+
 def _points() -> Iterator[Point]:
     yield from _program()
     yield from _engine()
@@ -86,14 +89,15 @@ def _engine() -> Iterator[Point]:
 
 
 def _registry() -> Iterator[Point]:
-    for moment in (
-        "a layer is pushed",
-        "the candidate is pushed",
-        "the documents are pushed",
-        "the version tag is pushed",
+    # The engine pushes layers and the candidate, and says no; this program writes documents and tags itself.
+    for moment, status, says in (
+        ("a layer is pushed", 7, "error: "),
+        ("the candidate is pushed", 7, "error: "),
+        ("the documents are pushed", 8, "error: the registry .* cannot be used"),
+        ("the version tag is pushed", 8, "error: the registry .* cannot be used"),
     ):
         for fault in ("the registry answers 500", "the registry hangs up", "the registry is killed"):
-            yield _at(moment, area="the registry", fault=fault, status=7, says="error: ")
+            yield _at(moment, area="the registry", fault=fault, status=status, says=says)
     yield _at("a layer is pushed", area="the registry", fault="the registry answers 500 once", status=0)
     yield _at("the version tag is pushed", area="the registry", fault="the registry hangs up once", status=0)
     yield _at("a layer is pushed", area="the registry", fault="the registry is slow", status=0)
@@ -123,7 +127,7 @@ def _disk() -> Iterator[Point]:
     ):
         yield _at("a build", area="the disk", fault=fault, own=own, status=8, says=full)
     yield _at("a lock is made", area="the disk", fault="the disk of images/ is full", status=8, says=full)
-    yield _at("a build", area="the disk", fault="the engine's disk is full", fresh=True, status=8, says=full)
+    yield _at("a build", area="the disk", fault="the engine's disk is full", fresh=True, status=8, says=_NO_BUILD)
     yield _at(
         "a build", area="the disk", fault="the registry's disk is full", fresh=True, status=7, says="error: "
     )
@@ -189,10 +193,10 @@ def _input() -> Iterator[Point]:
         "a build", area="what is written", fault="the recipe is truncated", status=2,
         says="error: images/tiny/recipe.toml: ", remedy="the recipe is corrected",
     )  # fmt: skip
-    yield _at("a second build", area="what is written", fault="the state of the last build is truncated", status=0)
+    yield _at("a second build", area="what is written", fault="the record is truncated", status=0)
     yield _at(
-        "a second build", area="what is written", fault="the record is truncated", status=3,
-        says="error: pins/tiny.json: damaged", remedy="rm pins/tiny.json",
+        "a second build", area="what is written", fault="the state of the last build is truncated", status=3,
+        says="error: dist/tiny/state.json: damaged", remedy="rm dist/tiny/state.json",
     )  # fmt: skip
     yield _at(
         "a build", area="what is written", fault="mirrors.toml is truncated", status=2,
