@@ -157,6 +157,10 @@ def _start(settings: RegistrySettings, remembered: int | None, story: Story) -> 
     if program is None:
         raise EngineError("there is no docker-registry on this machine", hint="rocm-images registry up --install")
     settings.data.mkdir(parents=True, exist_ok=True)
+    if emptied := remove_empty_links(settings.data):
+        story.warn(
+            f"{settings.data}: {emptied} links of the registry were empty, as a full disk leaves them; removed"
+        )
     wanted = remembered or settings.port
     for port in _candidates(settings, wanted):
         if port != wanted:
@@ -177,6 +181,18 @@ def _start(settings: RegistrySettings, remembered: int | None, story: Story) -> 
         f"no port from {settings.port} to {settings.port + settings.ports_tried - 1} is free on {_LOOPBACK}",
         hint="free one, or publish to another registry",
     )
+
+
+def remove_empty_links(data: Path) -> int:
+    """Remove the links of a registry's storage that hold nothing, and return how many.
+
+    The registry makes the file first and then writes the digest into it. Where the disk took the name and not the
+    digest, it answers 500 to every question about that layer or tag from then on, also when there is room again.
+    """
+    found = [link for link in data.glob("docker/registry/v2/repositories/**/link") if link.stat().st_size == 0]
+    for link in found:
+        link.unlink()
+    return len(found)
 
 
 def _candidates(settings: RegistrySettings, wanted: int) -> Iterator[int]:

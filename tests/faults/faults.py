@@ -12,7 +12,9 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 
+from builder.host import registry_service
 from builder.lockfile import parse_lock
+from builder.story import Silent
 
 from ..integration.project import Project
 from ..integration.road import moments
@@ -454,9 +456,15 @@ def _give_back(place: Callable[[Project], Path], scene: Scene) -> None:
     shutil.copyfile(place(scene.rig.locked), mine)
 
 
+def _registry_again(scene: Scene) -> None:
+    registry_service.down(scene.rig.registry, Silent())
+    registry_service.up(scene.rig.registry, Silent())
+
+
 REMEDIES: dict[str, Callable[[Scene], object]] = {
     "rocm-images lock tiny": _lock_again,
     "the recipe is corrected": partial(_give_back, lambda project: project.workspace.recipe("tiny")),
     "mirrors.toml is corrected": lambda scene: (scene.project.workspace.root / "mirrors.toml").unlink(),
+    "the registry is started again": _registry_again,
     "rm dist/tiny/state.json": lambda scene: (scene.project.workspace.dist / "tiny/state.json").unlink(),
 }

@@ -129,7 +129,13 @@ def _disk() -> Iterator[Point]:
     yield _at("a lock is made", area="the disk", fault="the disk of images/ is full", status=8, says=full)
     yield _at("a build", area="the disk", fault="the engine's disk is full", fresh=True, status=8, says=_NO_BUILD)
     yield _at(
-        "a build", area="the disk", fault="the registry's disk is full", fresh=True, status=7, says="error: "
+        "a build",
+        area="the disk",
+        fault="the registry's disk is full",
+        fresh=True,
+        status=7,
+        says="error: ",
+        remedy="the registry is started again",
     )
     read_only = "(?i)read-only file system"
     yield _at("a build", area="the disk", fault="the project is read-only", status=8, says=read_only)

@@ -11,6 +11,7 @@ from builder import process
 from builder.debian import link_or_copy
 from builder.engine.build import _Steps
 from builder.errors import BuildError, EngineError, SmokeError
+from builder.host.registry_service import remove_empty_links
 from builder.process import Completed
 from builder.smoke.contract import Contract
 from builder.smoke.run import _require_run
@@ -55,3 +56,15 @@ def test_tests_that_could_not_write_what_came_of_them_are_the_disk_s_fault_and_n
     assert failure.value.details == (said.strip(),)
     with pytest.raises(SmokeError, match="did not run to their end"):
         _require_run(contract, {}, Completed(argv=("pytest",), status=1, stdout="", stderr="KeyError: 1\n"))
+
+
+def test_links_of_a_registry_that_a_full_disk_left_empty_are_removed_and_no_others(tmp_path: Path) -> None:
+    layers = tmp_path / "docker/registry/v2/repositories/team/image/_layers/sha256"
+    whole, empty = layers / "aa/link", layers / "bb/link"
+    blob = tmp_path / "docker/registry/v2/blobs/sha256/cc/data"
+    for path, content in ((whole, "sha256:aa"), (empty, ""), (blob, "")):
+        path.parent.mkdir(parents=True)
+        path.write_text(content)
+    assert remove_empty_links(tmp_path) == 1
+    assert (whole.exists(), empty.exists(), blob.exists()) == (True, False, True)
+    assert remove_empty_links(tmp_path / "nowhere") == 0
