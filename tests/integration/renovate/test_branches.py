@@ -37,13 +37,14 @@ def test_shipped_recipes_with_something_to_move_have_one_branch_each_and_actions
         f"renovate/{action.replace('/', '-')}-{version.partition('.')[0][1:]}.x"
         for action, _, version in actions()
     }
-    of_recipes = {
-        f"renovate/image-{path.parent.name}"
+    shipped = {
+        path.parent.name: pins(parse_recipe(path.read_text(encoding="utf-8"), file=path.name))
         for path in (REPOSITORY / "images").glob("*/recipe.toml")
-        if any(
-            pin.kind != "requirement"
-            for pin in pins(parse_recipe(path.read_text(encoding="utf-8"), file=path.name))
-        )
+    }
+    of_recipes = {
+        f"renovate/image-{name}"
+        for name, found in shipped.items()
+        if {pin.kind for pin in found} - {"requirement"}
     }
     assert set(scene.first.branches(OWN)) == of_recipes | of_actions
     assert {each["result"] for each in scene.first.branches(OWN).values()} == {"pr-created"}
