@@ -8,7 +8,7 @@ share of the kinds stays as the number grows. By name, neighbours stand on diffe
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import tomli_w
@@ -21,11 +21,14 @@ _SHARED, _OWN = 13, 23  # of the 25: up to the first on the shared base, up to t
 _APT = ["g++", "libssl-dev", "ninja-build", "python3-dev", "python3-torch"]
 
 
-def make_repository(root: Path, images: int) -> None:
-    """Write `images/NAME/` with recipe and lock for a number of images below `root`."""
+def make_repository(root: Path, images: int, *, stands_on: Callable[[int, int], str | None] | None = None) -> None:
+    """Write `images/NAME/` with recipe and lock for a number of images below `root`.
+
+    `stands_on` says, as `base_of` does, which earlier image each one is built on.
+    """
     offered: dict[str, dict[str, str]] = {}
     for number in range(images):
-        name, base = image_name(number), base_of(number, images)
+        name, base = image_name(number), (stands_on or base_of)(number, images)
         text = tomli_w.dumps(_recipe(name, base))
         recipe = parse_recipe(text, file="recipe.toml", name=name)
         lock = _lock(recipe, number, base, offered)
@@ -84,7 +87,7 @@ def _lock(recipe: Recipe, number: int, base: str | None, offered: Mapping[str, M
         for place, project in enumerate(projects)
     )  # fmt: skip
     return Lock(
-        schema=1, image=recipe.name, epoch=1, asked=asked(recipe),
+        schema_=1, image=recipe.name, epoch=1, asked=asked(recipe),
         base={base: LockedBase(provides=provided_hash(offered[base]))} if base is not None else {},
         deb=debs if base is None else (), python=wheels,
     )  # fmt: skip
