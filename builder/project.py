@@ -145,6 +145,12 @@ def tooling() -> Tooling:
     return Tooling(steps=steps, uv=importlib.metadata.version("uv"))
 
 
+# An image that others are built on is read for each of them, and with every question about circles. Of locks only
+# theirs are kept, so that those of a large repository are not all in memory. The text decides, not the file.
+_kept_recipe = lru_cache(maxsize=256)(parse_recipe)
+_kept_lock = lru_cache(maxsize=64)(lockfile.parse_lock)
+
+
 def load_recipe(workspace: Workspace, name: str) -> Recipe:
     """Read the recipe of an image. Raises `RecipeError`."""
     path = workspace.recipe(name)
@@ -157,7 +163,7 @@ def load_recipe(workspace: Workspace, name: str) -> Recipe:
         ) from missing
     except UnicodeDecodeError as error:
         raise RecipeError(f"{workspace.shown(path)}: not a TOML file: not UTF-8: {error}") from error
-    return parse_recipe(text, file=workspace.shown(path), name=name)
+    return _kept_recipe(text, file=workspace.shown(path), name=name)
 
 
 def names(workspace: Workspace) -> tuple[str, ...]:
@@ -174,11 +180,6 @@ def load_lock(workspace: Workspace, recipe: Recipe) -> tuple[Lock, str]:
     require_no_circle(workspace, recipe)
     lock, text, _ = _fitting(workspace, recipe, lockfile.parse_lock)
     return lock, hashlib.sha256(text.encode()).hexdigest()
-
-
-# An image that others are built on is read for each of them. Only those are kept, so that the locks of a large
-# repository are not all in memory; the text decides, so that a file that changed is read anew.
-_kept_lock = lru_cache(maxsize=64)(lockfile.parse_lock)
 
 
 def _fitting(
