@@ -19,7 +19,7 @@ for path in sorted(root.rglob("*.py")):
             importlib.import_module(name)
             said[name] = ""
         except Exception as error:
-            said[name] = str(error)
+            said[name] = f"{type(error).__name__}: {error}"
 print(json.dumps(said))
 """
 # What these ask for while they are imported: a torch that is built for HIP and a card, or the compiled kernels.
