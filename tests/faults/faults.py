@@ -26,7 +26,7 @@ from .survive import Fault, Scene, Stage
 
 _ALWAYS = 1 << 30
 _SLOW_MICROSECONDS = 400_000
-_NEVER_MICROSECONDS = 600_000_000
+_LONG_MICROSECONDS = 4_000_000
 _FOR_A_WHILE = 5.0
 _YEAR = 365 * 24 * 3600
 
@@ -35,7 +35,7 @@ _YEAR = 365 * 24 * 3600
 def _the_record_is_written(project: Project, *, scene: Scene, **_: object) -> Iterator[Moment]:
     pin = project.workspace.pin("tiny")
     calls = "rename,renameat,renameat2"
-    scene.below = (*strace(f"trace={calls}", f"inject={calls}:delay_enter={_NEVER_MICROSECONDS}"), "-P", pin)
+    scene.below = strace(f"trace={calls}", f"inject={calls}:delay_enter={_LONG_MICROSECONDS}")
     yield Moment(words=build_words(project), reached=lambda _: any(pin.parent.glob(f".{pin.name}.*")))
 
 

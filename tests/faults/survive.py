@@ -126,7 +126,6 @@ def survive(
         assert not tagged or _passed(project), tagged
         made = point.moment == "a second build" or 0 in (told.status, ended.status)
         assert made or not project.workspace.pin("tiny").exists()
-        left = project.files()
         scene.go_on()
         if remedy is not None:
             assert "hint: " in told.stderr
@@ -134,6 +133,7 @@ def survive(
             words = " ".join(point.remedy.split()[:2])
             assert not command or words in told.stderr.rpartition("hint: ")[2], told.stderr
             remedy(scene)
+        left = project.files()
         if scene.words[0] == "lock":
             project.done(*scene.words)
         again = project.done(*build_words(project))
