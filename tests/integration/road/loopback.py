@@ -89,7 +89,8 @@ class Relay:
 
     def close(self) -> None:
         """Cut every connection."""
-        self._listener.shutdown(socket.SHUT_RDWR)  # closing alone does not wake up who accepts
+        with contextlib.suppress(OSError):  # it is closed already
+            self._listener.shutdown(socket.SHUT_RDWR)  # closing alone does not wake up who accepts
         self._listener.close()
         self.gate.opened.set()
         for each in self._open:
