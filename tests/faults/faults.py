@@ -238,10 +238,7 @@ def _traced(*words: str) -> Fault:
 
 def _clock(offset: str) -> Fault:
     def act(scene: Scene) -> None:
-        scene.env |= {
-            "LD_PRELOAD": str(faketime()), "FAKETIME": offset, "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "DONT_FAKE_MONOTONIC": "1",
-        }  # fmt: skip
+        scene.env |= {"LD_PRELOAD": str(faketime()), "FAKETIME": offset}
 
     return _before(act)
 
@@ -349,19 +346,6 @@ def _flip(path: Path) -> None:
     os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
 
 
-def _truncate_state(folder: str) -> Fault:
-    def act(scene: Scene) -> None:
-        made = scene.rig.folder / folder if folder == "inventories" else scene.rig.locked.workspace.state / folder
-        own = scene.project.workspace.state / folder
-        shutil.copytree(made, own, dirs_exist_ok=True)
-        found = [path for path in own.rglob("*") if path.is_file()]
-        assert found, f"{made}: nothing was kept"
-        for path in found:
-            _truncate(path)
-
-    return _before(act)
-
-
 def _half_a_context(scene: Scene) -> None:
     context = scene.project.workspace.state / "contexts/tiny"
     (context / "debs/build").mkdir(parents=True)
@@ -433,8 +417,6 @@ FAULTS: dict[str, Fault] = {
     "a blob of the base is truncated": _before(lambda scene: _truncate(_largest(_own_bases(scene)))),
     "a bit of the base is flipped": _before(lambda scene: _flip(_largest(_own_bases(scene)))),
     "the index of the base is truncated": _before(lambda scene: _truncate(_own_bases(scene) / "index.json")),
-    "the inventories are truncated": _truncate_state("inventories"),
-    "the metadata is truncated": _truncate_state("metadata"),
     "the build context is half there": _before(_half_a_context),
     "the lock is truncated": _truncated(lambda project: project.workspace.lock("tiny")),
     "the lock is empty": _before(lambda scene: os.truncate(scene.project.workspace.lock("tiny"), 0)),

@@ -180,11 +180,6 @@ def _cache() -> Iterator[Point]:
         "the index of the base is truncated",
     ):
         yield _at("a build", area="what is kept", fault=fault, status=0, says=damaged, own=("bases",))
-    inventories = {"own": ("inventories",)}
-    yield _at(
-        "a lock is made", area="what is kept", fault="the inventories are truncated", status=0, **inventories
-    )
-    yield _at("a lock is made", area="what is kept", fault="the metadata is truncated", status=0)
     yield _at("a build", area="what is kept", fault="the build context is half there", status=0)
 
 
