@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,13 +76,23 @@ def find_workspace(start: Path) -> Workspace:
     )
 
 
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Let an error of writing name the file: what fails on an open one, as on a full disk, has no name."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
 def write_atomic(path: Path, data: str | bytes) -> None:
     """Write a whole file or nothing: readers see the old content or the new, also after a crash."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     part = Path(name)
     try:
-        with os.fdopen(handle, "wb") as sink:
+        with named(path), os.fdopen(handle, "wb") as sink:
             sink.write(data.encode() if isinstance(data, str) else data)
             sink.flush()
             os.fsync(sink.fileno())

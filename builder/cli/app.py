@@ -122,7 +122,8 @@ def _of_the_disk(error: Exception) -> Failure | None:
 
     if not isinstance(error, OSError) or error.errno not in _OF_THE_DISK:
         return None
-    where = f"{error.filename}: " if error.filename else ""
+    file = error.filename2 or error.filename  # of two, what was to be written
+    where = f"{file}: " if file else ""
     return EngineError(
         f"{where}{(error.strerror or str(error)).lower()}",
         hint="df -h shows which disk; rocm-images engine free gives back room",

@@ -19,6 +19,7 @@ from builder.engine.builders import Builder
 from builder.errors import BuildError, EngineError, PatchError
 from builder.reference import Digest, ImageReference
 from builder.story import Story
+from builder.workspace import named
 
 _STEP = re.compile(r"#(\d+) (\[[^]]+\] .*|exporting .*|DONE .*|CACHED|ERROR.*)")
 _OUTPUT = re.compile(r"#(\d+) [0-9.]+ (.*)")
@@ -65,7 +66,7 @@ def build_image(
     builder = builder or builders.builder(None)
     steps = _Steps(story)
     log.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="rocm-images-build.") as name, log.open("w") as sink:
+    with tempfile.TemporaryDirectory(prefix="rocm-images-build.") as name, named(log), log.open("w") as sink:
         metadata, archive = Path(name) / "metadata.json", Path(name) / "image.tar"
         output = _output(tag, containerd_store=containerd_store, into=None if builder.in_engine else archive)
         try:
@@ -135,7 +136,7 @@ def export_cache(
         "type": "registry", "ref": str(to), "mode": "max", "image-manifest": "true", "oci-mediatypes": "true",
         "compression": "zstd", "compression-level": _ZSTD_LEVEL,
     }  # fmt: skip
-    with log.open("a") as sink:
+    with named(log), log.open("a") as sink:
         try:
             with process.leash(), story.step(f"exporting the build cache to {to}"):
                 lines = _docker().buildx.build(

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from builder.workspace import write_atomic
+
 from ..integration.project import REPOSITORY
 from .survive import Result
 from .table import KILLED, POINTS, Point
@@ -18,8 +20,7 @@ _HEAD = "| what breaks | when | the run ends with | and says | then |\n| --- | -
 
 def keep(result: Result) -> None:
     """Keep a result until every point has one."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    _place(result.point).write_text(json.dumps(asdict(result), indent=2) + "\n")
+    write_atomic(_place(result.point), json.dumps(asdict(result), indent=2) + "\n")
 
 
 def kept() -> Mapping[str, Result]:

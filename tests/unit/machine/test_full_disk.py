@@ -16,6 +16,7 @@ from builder.process import Completed
 from builder.smoke.contract import Contract
 from builder.smoke.run import _require_run
 from builder.story import Silent
+from builder.workspace import named
 
 
 def test_a_program_may_be_executed_also_where_it_had_to_be_copied(tmp_path: Path) -> None:
@@ -68,3 +69,10 @@ def test_links_of_a_registry_that_a_full_disk_left_empty_are_removed_and_no_othe
     assert remove_empty_links(tmp_path) == 1
     assert (whole.exists(), empty.exists(), blob.exists()) == (True, False, True)
     assert remove_empty_links(tmp_path / "nowhere") == 0
+
+
+def test_what_an_open_file_cannot_take_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left on device") as failure, named(tmp_path / "build.log"):
+        with Path("/dev/full").open("w") as full:
+            full.write("words")
+    assert failure.value.filename == str(tmp_path / "build.log")
