@@ -72,7 +72,8 @@ def test_links_of_a_registry_that_a_full_disk_left_empty_are_removed_and_no_othe
 
 
 def test_what_an_open_file_cannot_take_names_the_file(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="No space left on device") as failure, named(tmp_path / "build.log"):
-        with Path("/dev/full").open("w") as full:
-            full.write("words")
+    full = Path("/dev/full")
+    said = "No space left on device"
+    with pytest.raises(OSError, match=said) as failure, named(tmp_path / "build.log"), full.open("w") as sink:
+        sink.write("words")
     assert failure.value.filename == str(tmp_path / "build.log")
