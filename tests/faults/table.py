@@ -109,7 +109,7 @@ def _network() -> Iterator[Point]:
         ("apt resolves", 8, "the Debian mirror .* cannot be read"),
         ("uv resolves", 8, "error: "),
         ("packages are fetched", 8, "error: "),
-        ("a layer is pushed", 8, "error: "),
+        ("a layer is pushed", 7, "error: "),
         ("the version tag is pushed", 8, "error: "),
     ):
         yield _at(moment, area="the network", fault="the connection is cut", status=status, says=says)
