@@ -51,8 +51,10 @@ def _row(point: Point, result: Result) -> str:
     if point.remedy:
         command = point.remedy.startswith(("rocm-images ", "rm "))
         then = f"after {f'`{point.remedy}`' if command else point.remedy} the next run succeeds"
-    if point.status == 0:
-        then = "it is not noticed, or made good; the next run succeeds"
+    if point.area == "two runs":
+        then = "the first run succeeds, and so does the next one"
+    elif point.status == 0:
+        then = "nothing is lost by it; the next run succeeds"
     return f"{row_begins(point)}{said} | {then} |\n"
 
 
@@ -99,6 +101,6 @@ point that does not hold is not written down, the command fails.
 
 ## The {count} points
 
-All of them hold.
+All of them hold. Where two runs are beside each other, the row tells of the second one.
 
 {table}"""
