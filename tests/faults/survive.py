@@ -267,11 +267,15 @@ def _said(scene: Scene, ended: Ended) -> str:
     line = wanted[-1] if wanted else ""
     for place, name in (
         (str(scene.project.workspace.root), "PROJECT"), (str(scene.project.scratch), "TMPDIR"),
-        (str(scene.rig.folder), "ENGINE"), (scene.project.publish, "REGISTRY/NAMESPACE"),
+        (str(scene.rig.folder), "ENGINE"),
     ):  # fmt: skip
         line = line.replace(place, name)
-    line = re.sub(r"\.?\btmp[a-z0-9_]{8}\b|(?<=[./-])[a-z0-9_]{8}(?=[/:])", "…", line)
-    line = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", line)
-    line = re.sub(r"26\.4-[0-9a-f]{12}", "TAG", line)
-    line = re.sub(r"\b[0-9a-f]{64}\b", "…", line)
+    for pattern, name in (
+        (r"\btmp[a-z0-9_]{8}\b|(?<=\.)[a-z0-9_]{8}(?=:)", "…"),
+        (r"127\.0\.0\.1:\d+", "HOST:PORT"),
+        (r"\bfaults-[0-9a-f]{12}\b", "NAMESPACE"),
+        (r"26\.4-[0-9a-f]{12}", "TAG"),
+        (r"\b[0-9a-f]{64}\b", "…"),
+    ):
+        line = re.sub(pattern, name, line)
     return line if len(line) < 240 else f"{line[:239]}…"
