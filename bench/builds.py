@@ -144,6 +144,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help=f"scenarios, by comma: {', '.join(SCENARIOS)}")
     parser.add_argument("--ways", default=",".join(figures.LANES), help="ways, by comma")
     parser.add_argument("--work", type=Path, help="folder to work in; default: a temporary one")
+    parser.add_argument("--states", type=Path, help="folder that keeps the states with their locks for later runs")
     parser.add_argument("--resume", action="store_true", help="add to what is in --out")
     given = parser.parse_args()
     try:
@@ -153,7 +154,8 @@ def main() -> None:
         if given.work is not None:
             given.work.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="bench.", dir=given.work) as name:
-            run(Path(name), given.out, wanted, ways, runs=given.runs, resume=given.resume)
+            states = chain.states_in(ROOT, given.states or Path(name) / "states", program=program())
+            run(Path(name), given.out, states, wanted, ways, runs=given.runs, resume=given.resume)
     except (Failure, ValueError) as failure:
         details = getattr(failure, "details", ())
         sys.exit("\n".join((f"error: {failure}", *(f"  | {line}" for line in details))))
@@ -168,7 +170,6 @@ def run(work: Path, out: Path, wanted: Sequence[str], ways: Sequence[str], *, ru
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     results |= {"machine": {"cores": os.cpu_count(), "memory": memory}, "image": IMAGE, "runs": runs}
     mirrors = load_mirrors(ROOT)
-    states = chain.write_states(ROOT, work / "states", program=program())
     with places(work) as here:
         bench = Bench(
             work=work, out=out.resolve(), here=here, states=states, results=results, wanted=wanted,

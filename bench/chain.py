@@ -16,6 +16,7 @@ from builder import context, debian, oci
 from builder.errors import Failure
 from builder.lockfile import Lock, parse_lock
 from builder.mirrors import Mirrors
+from builder.reference import Digest
 from builder.sources.store import Store
 from builder.story import Story
 
@@ -133,7 +134,20 @@ def requirements(lock: Lock) -> str:
     return "".join(f"{file.project}=={file.version}\n" for file in lock.python if file.layer == "dependencies")
 
 
-def write_states(root: Path, into: Path, *, program: list[str | Path]) -> tuple[State, ...]:
+def states_in(root: Path, folder: Path, *, program: list[str | Path]) -> tuple[State, ...]:
+    """Return the states that a folder keeps, which are written where they are not there yet."""
+    states = tuple(_state(folder, name) for name in SCENARIOS)
+    if not all((state.reference / "requirements.txt").exists() for state in states):
+        shutil.rmtree(folder, ignore_errors=True)
+        write_states(root, folder, program=program)
+    return states
+
+
+def _state(folder: Path, name: str) -> State:
+    return State(name=name, project=folder / f"project-{name}", reference=folder / f"reference-{name}")
+
+
+def write_states(root: Path, into: Path, *, program: list[str | Path]) -> None:
     """Write every state below `into`, from the image of the repository `root`; `program` is how to start this one.
 
     The locks are made here, which takes some minutes and fetches what inventories are taken of.
@@ -144,8 +158,7 @@ def write_states(root: Path, into: Path, *, program: list[str | Path]) -> tuple[
     lock, recipe = folder / "recipe.lock", folder / "recipe.toml"
     dockerfile = (REFERENCE / "Dockerfile").read_text(encoding="utf-8")
     epoch = parse_lock(lock.read_text(encoding="utf-8"), file=str(lock)).epoch
-    states = []
-    for number, scenario in enumerate(SCENARIOS):
+    for scenario in SCENARIOS:
         before = recipe.read_text(encoding="utf-8")
         after = recipe_text(before, scenario)
         recipe.write_text(after, encoding="utf-8")
@@ -160,14 +173,12 @@ def write_states(root: Path, into: Path, *, program: list[str | Path]) -> tuple[
         moved = SCENARIOS.index(scenario) >= SCENARIOS.index("base")
         text = re.sub(r"(?m)^epoch = \d+$", f"epoch = {epoch if moved else epoch - _MONTH}", lock.read_text())
         lock.write_text(text, encoding="utf-8")
-        state = State(name=scenario, project=into / f"{number}-{scenario}", reference=into / f"{number}-reference")
+        state = _state(into, scenario)
         shutil.copytree(current / "images", state.project / "images")
         dockerfile = dockerfile_text(dockerfile, scenario, {
             file.project: file.version for file in state.lock.python if file.project in ("triton", "sglang")
         })  # fmt: skip
         _write_reference(state, dockerfile)
-        states.append(state)
-    return tuple(states)
 
 
 def _write_reference(state: State, dockerfile: str) -> None:
@@ -186,7 +197,7 @@ def patch_text() -> str:
     return f"--- a/{_PATCHED}\n+++ b/{_PATCHED}\n@@ -{line} +{line} @@\n-{_FOUND}+{_PUT}"
 
 
-def write_base(lock: Lock, into: Path, *, store: Path, mirrors: Mirrors, story: Story) -> oci.Digest:
+def write_base(lock: Lock, into: Path, *, store: Path, mirrors: Mirrors, story: Story) -> Digest:
     """Write the base that a lock names as an image layout, which is what the other image starts from."""
     if (there := oci.layout_digest(into)) is not None:
         return there
