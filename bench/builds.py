@@ -161,7 +161,16 @@ def main() -> None:
         sys.exit("\n".join((f"error: {failure}", *(f"  | {line}" for line in details))))
 
 
-def run(work: Path, out: Path, wanted: Sequence[str], ways: Sequence[str], *, runs: int, resume: bool) -> None:
+def run(
+    work: Path,
+    out: Path,
+    states: Sequence[State],
+    wanted: Sequence[str],
+    ways: Sequence[str],
+    *,
+    runs: int,
+    resume: bool,
+) -> None:
     """Measure until there are as many runs of everything as were asked for."""
     results: dict[str, Any] = {}
     if resume:
