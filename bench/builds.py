@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -39,7 +40,7 @@ ROOT = Path(__file__).resolve().parent.parent
 class Bench:
     """One measurement: where it works, how each way builds, and what it has found so far."""
 
-    work: Path
+    kept: Path
     out: Path
     here: Places
     lanes: Lanes
@@ -81,9 +82,9 @@ class Bench:
         for state in self.states:
             epoch = state.lock.epoch
             if epoch not in found:
-                layout = self.work / "bases" / str(epoch)
+                layout = self.kept / "bases" / str(epoch)
                 digest = chain.write_base(
-                    state.lock, layout, store=self.work / "store", mirrors=self.lanes.mirrors, story=Silent()
+                    state.lock, layout, store=self.kept / "store", mirrors=self.lanes.mirrors, story=Silent()
                 )
                 name = f"{self.here.registry.host}/debian"
                 push_base(layout, f"{name}:trixie-{epoch}")
@@ -95,21 +96,12 @@ class Bench:
         stored = registry.stored()
         step = make()
         uploaded = sum(size for blob, size in registry.stored().items() if blob not in stored)
-        reused, layers, compressed = figures.reused(
+        layers = figures.layers(
             registry.manifest(before) if before is not None else None, registry.manifest(step.reference)
         )
         known = self.results.get("scenarios", {}).get(state.name, {}).get(way, {})
         pulled = self._pull(self.here.nodes[way], before, step.reference) if "pulled" not in known else {}
-        self._note(
-            state,
-            way,
-            step,
-            uploaded=uploaded,
-            layers_reused=reused,
-            layers=layers,
-            compressed=compressed,
-            **pulled,
-        )
+        self._note(state, way, step, uploaded=uploaded, **layers, **pulled)
         return step.reference
 
     def _pull(self, node: Node, before: str | None, now: str) -> dict[str, Any]:
@@ -130,7 +122,15 @@ class Bench:
 
     def _note(self, state: State, way: str, step: Step, **more: Any) -> None:  # noqa: ANN401
         figures.add(
-            self.results, state.name, way, seconds=step.seconds, parts=step.parts, memory=step.memory, **more
+            self.results,
+            state.name,
+            way,
+            seconds=step.seconds,
+            parts=step.parts,
+            memory=step.memory,
+            around=step.around,
+            rebuilt=list(step.rebuilt),
+            **more,
         )
         write_atomic(self.out, json.dumps(self.results, indent=1) + "\n")
         sys.stderr.write(f"{time.strftime('%H:%M:%S')} {state.name} {way} {step.seconds:.1f} s\n")
@@ -147,6 +147,8 @@ def main() -> None:
     parser.add_argument("--states", type=Path, help="folder that keeps the states with their locks for later runs")
     parser.add_argument("--resume", action="store_true", help="add to what is in --out")
     given = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell in the background had it ignored
+        signal.signal(number, signal.default_int_handler)
     try:
         only = [name for name in given.only.split(",") if name]
         wanted = figures.walked(SCENARIOS, only)
@@ -154,8 +156,8 @@ def main() -> None:
         if given.work is not None:
             given.work.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="bench.", dir=given.work) as name:
-            states = chain.states_in(ROOT, given.states or Path(name) / "states", program=program())
-            run(Path(name), given.out, states, wanted, ways, runs=given.runs, resume=given.resume)
+            kept = given.states or Path(name) / "states"
+            run(Path(name), kept, given.out, wanted, ways, runs=given.runs, resume=given.resume)
     except (Failure, ValueError) as failure:
         details = getattr(failure, "details", ())
         sys.exit("\n".join((f"error: {failure}", *(f"  | {line}" for line in details))))
@@ -163,8 +165,8 @@ def main() -> None:
 
 def run(
     work: Path,
+    kept: Path,
     out: Path,
-    states: Sequence[State],
     wanted: Sequence[str],
     ways: Sequence[str],
     *,
@@ -179,9 +181,10 @@ def run(
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     results |= {"machine": {"cores": os.cpu_count(), "memory": memory}, "image": IMAGE, "runs": runs}
     mirrors = load_mirrors(ROOT)
+    states = chain.states_in(ROOT, kept, program=program())
     with places(work) as here:
         bench = Bench(
-            work=work, out=out.resolve(), here=here, states=states, results=results, wanted=wanted,
+            kept=kept, out=out.resolve(), here=here, states=states, results=results, wanted=wanted,
             lanes=Lanes(places=here, work=work, mirrors=mirrors),
         )  # fmt: skip
         while figures.runs_of(results, figures.expected(wanted, ways)) < runs:

@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 LANES = ("reference", "program", "bake")
 BAKED = ("cold", "no-change", "component")  # what bake is measured on: it tells the overhead, nothing else
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interval:
+    """A part of a run: what was done, and from when to when, in seconds of one clock."""
+
+    what: str
+    start: float
+    end: float
+
+
+def sums(steps: Iterable[Interval]) -> dict[str, float]:
+    """Return the seconds of each part by what was done."""
+    found: dict[str, float] = {}
+    for step in steps:
+        found[step.what] = found.get(step.what, 0.0) + step.end - step.start
+    return found
+
+
+def alone(steps: Sequence[Interval], beside: str) -> float:
+    """Return the seconds in which parts were on their way and none of those that are called `beside`."""
+    edges = sorted({edge for step in steps for edge in (step.start, step.end)})
+    total = 0.0
+    for start, end in pairwise(edges):
+        here = {step.what for step in steps if step.start <= start and step.end >= end}
+        if here and beside not in here:
+            total += end - start
+    return total
 
 
 def walked(chain: Iterable[str], only: Iterable[str]) -> tuple[str, ...]:
@@ -38,19 +68,28 @@ def runs_of(results: Mapping[str, Any], wanted: Iterable[tuple[str, str]]) -> in
 
 
 def add(results: dict[str, Any], scenario: str, lane: str, *, seconds: float, **more: Any) -> None:  # noqa: ANN401
-    """Add one run. Of `more`, lists and numbers named in the plural grow, all else is what the last run says."""
+    """Add one run. Of `more`, seconds grow with each run, all else is what the last one says."""
     entry = results.setdefault("scenarios", {}).setdefault(scenario, {}).setdefault(lane, {"seconds": []})
     entry["seconds"].append(round(seconds, 3))
     for name, value in more.items():
         if name == "parts":
             for part, took in value.items():
                 entry.setdefault("parts", {}).setdefault(part, []).append(round(took, 3))
+        elif name == "around" and value is not None:
+            entry.setdefault("around", []).append(round(value, 3))
         elif value is not None:
             entry[name] = value
 
 
-def reused(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Return of a manifest how many layers the one before has too, how many there are, and their bytes."""
+def layers(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:
+    """Return of a manifest how many layers the one before has too, which are new by place, and bytes."""
     old = {layer["digest"] for layer in before["layers"]} if before is not None else set()
-    layers = now["layers"]
-    return sum(layer["digest"] in old for layer in layers), len(layers), sum(layer["size"] for layer in layers)
+    found = now["layers"]
+    new = [place for place, layer in enumerate(found) if layer["digest"] not in old]
+    return {
+        "layers": len(found),
+        "layers_reused": len(found) - len(new),
+        "layers_new": new,
+        "compressed": sum(layer["size"] for layer in found),
+        "new": sum(found[place]["size"] for place in new),
+    }

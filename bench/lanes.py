@@ -10,11 +10,12 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.chain import IMAGE, State
+from bench.figures import Interval, alone, sums
 from bench.places import Places, demand, settings
 from builder import process, render
 from builder.errors import Failure
@@ -23,7 +24,8 @@ from builder.mirrors import Mirrors
 from builder.project import load_recipe
 from builder.workspace import Workspace
 
-_DONE = re.compile(r"^\s*done after ([0-9.]+) s: (.*)$", re.MULTILINE)
+_DONE = re.compile(r"\s*done after ([0-9.]+) s: (.*)")
+_BUILDING = "building"
 
 
 class MeasureError(Failure):
@@ -32,12 +34,19 @@ class MeasureError(Failure):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """What one measured step came to. `parts` are seconds by what was done, `memory` the peak in bytes."""
+    """What one measured step came to.
+
+    `parts` are seconds by what was done, `memory` is the peak in bytes of the largest process. `around` is the
+    program's time without that in which it fetched, tested or published while nothing was built; bake's can be
+    compared with it. `rebuilt` names the components that were built.
+    """
 
     seconds: float
     reference: str
     parts: Mapping[str, float] = field(default_factory=dict)
     memory: int | None = None
+    around: float | None = None
+    rebuilt: Sequence[str] = ()
 
 
 def program() -> list[str | Path]:
@@ -103,12 +112,19 @@ class Lanes:
             "--publish",
             f"{self.places.registry.host}/program",
         ]
+        began = time.time()
         run = self._timed(argv, log=f"program-{state.name}")
         tagged = run.said.splitlines()[-1]
         name, _, digest = tagged.partition("@")
+        steps = steps_of(run.told)
+        log = Workspace(root=self._project).dist / IMAGE / "build.log"
+        # The log is that of the last build: older than this run where nothing was built.
+        fresh = log.exists() and log.stat().st_mtime >= began
         return Step(
             seconds=run.seconds, reference=f"{name.rpartition(':')[0]}@{digest}", memory=run.memory,
-            parts=parts_of(run.told),
+            parts=sums(steps),
+            around=run.seconds - alone(steps, _BUILDING),
+            rebuilt=_rebuilt(log.read_text(encoding="utf-8")) if fresh else [],
         )  # fmt: skip
 
     def keep_context(self, state: State) -> Path:
@@ -159,7 +175,10 @@ class Lanes:
         used.parent.mkdir(exist_ok=True)
         watched: list[str | Path] = ["/usr/bin/time", "--quiet", "--format=%M", f"--output={used}", *argv]
         began = time.monotonic()
-        done = process.run(watched, env=self._environment)
+        told: list[tuple[float, str]] = []
+        done = process.run(
+            watched, env=self._environment, on_line=lambda line: told.append((time.monotonic(), line.rstrip("\n")))
+        )
         seconds = time.monotonic() - began
         file = self.work / "logs" / log
         file.parent.mkdir(exist_ok=True)
@@ -169,7 +188,7 @@ class Lanes:
         return _Run(
             seconds=seconds,
             memory=int(used.read_text(encoding="utf-8")) * 1024,
-            told=done.stderr,
+            told=told,
             said=done.stdout.strip(),
         )
 
@@ -178,18 +197,38 @@ class Lanes:
 class _Run:
     seconds: float
     memory: int
-    told: str
+    told: Sequence[tuple[float, str]]
     said: str
 
 
-def parts_of(told: str) -> dict[str, float]:
-    """Return the seconds of each part of a run of the program by what it told, without digests and counts."""
-    found: dict[str, float] = {}
-    for seconds, words in _DONE.findall(told):
-        what = words.split(" of ")[0].split(" sha256:")[0].split(f" {IMAGE}")[0]
-        what = re.sub(r"\b\d[\d.,]*\b", "", what.split(" 127.0.0.1")[0]).strip()
-        found[what] = round(found.get(what, 0.0) + float(seconds), 3)
+def steps_of(told: Sequence[tuple[float, str]]) -> list[Interval]:
+    """Return what a run of the program did, and from when to when, of the lines it told and the time of each."""
+    begun: dict[str, float] = {}
+    found = []
+    for moment, line in told:
+        if line.startswith("==> "):
+            begun[line.removeprefix("==> ").strip()] = moment
+        elif (done := _DONE.fullmatch(line.rstrip())) and done[2] in begun:
+            found.append(Interval(what=_plain(done[2]), start=begun.pop(done[2]), end=moment))
     return found
+
+
+def _plain(words: str) -> str:
+    """Return what a step is called, without what differs between two runs."""
+    words = re.split(r", | of | sha256:| to 127| 127\.0|,? [a-z]+-debian\b", words)[0]
+    return re.sub(r"\b\d[\d.,]* ?", "", words).strip()
+
+
+def _rebuilt(log: str) -> list[str]:
+    """Return the stages of components whose steps BuildKit ran, and did not have, by its own log."""
+    stages: dict[str, str] = {}
+    ran = []
+    for line in log.splitlines():
+        if named := re.match(r"#(\d+) \[component-(\S+) ", line):
+            stages[named[1]] = named[2]
+        elif (done := re.match(r"#(\d+) DONE", line)) and done[1] in stages:
+            ran.append(stages.pop(done[1]))
+    return sorted(set(ran))
 
 
 def pip_configuration(mirrors: Mirrors, *, ca: str) -> str:
