@@ -97,7 +97,9 @@ class Bench:
         step = make()
         uploaded = sum(size for blob, size in registry.stored().items() if blob not in stored)
         layers = figures.layers(
-            registry.manifest(before) if before is not None else None, registry.manifest(step.reference)
+            registry.manifest(before) if before is not None else None,
+            registry.manifest(step.reference),
+            step.owners,
         )
         known = self.results.get("scenarios", {}).get(state.name, {}).get(way, {})
         pulled = self._pull(self.here.nodes[way], before, step.reference) if "pulled" not in known else {}

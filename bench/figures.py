@@ -81,15 +81,21 @@ def add(results: dict[str, Any], scenario: str, lane: str, *, seconds: float, **
             entry[name] = value
 
 
-def layers(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:
-    """Return of a manifest how many layers the one before has too, which are new by place, and bytes."""
+def layers(before: Mapping[str, Any] | None, now: Mapping[str, Any], owners: Mapping[str, str]) -> dict[str, Any]:
+    """Return how many layers a manifest has, how many the one before has too, and all bytes.
+
+    `new` has the bytes of the others by owner, which `owners` names by digest; without it by place.
+    """
     old = {layer["digest"] for layer in before["layers"]} if before is not None else set()
     found = now["layers"]
-    new = [place for place, layer in enumerate(found) if layer["digest"] not in old]
+    new = {
+        owners.get(layer["digest"], str(place)): layer["size"]
+        for place, layer in enumerate(found)
+        if layer["digest"] not in old
+    }
     return {
         "layers": len(found),
-        "layers_reused": len(found) - len(new),
-        "layers_new": new,
+        "layers_reused": len(found) - sum(layer["digest"] not in old for layer in found),
         "compressed": sum(layer["size"] for layer in found),
-        "new": sum(found[place]["size"] for place in new),
+        "new": new,
     }

@@ -38,7 +38,8 @@ class Step:
 
     `parts` are seconds by what was done, `memory` is the peak in bytes of the largest process. `around` is the
     program's time without that in which it fetched, tested or published while nothing was built; bake's can be
-    compared with it. `rebuilt` names the components that were built.
+    compared with it. `rebuilt` names the components that were built, `owners` whose each layer is,
+    by digest.
     """
 
     seconds: float
@@ -47,6 +48,7 @@ class Step:
     memory: int | None = None
     around: float | None = None
     rebuilt: Sequence[str] = ()
+    owners: Mapping[str, str] = field(default_factory=dict)
 
 
 def program() -> list[str | Path]:
@@ -117,6 +119,7 @@ class Lanes:
         tagged = run.said.splitlines()[-1]
         name, _, digest = tagged.partition("@")
         steps = steps_of(run.told)
+        pin = Workspace(root=self._project).pin(IMAGE).read_text(encoding="utf-8")
         log = Workspace(root=self._project).dist / IMAGE / "build.log"
         # The log is that of the last build: older than this run where nothing was built.
         fresh = log.exists() and log.stat().st_mtime >= began
@@ -124,6 +127,7 @@ class Lanes:
             seconds=run.seconds, reference=f"{name.rpartition(':')[0]}@{digest}", memory=run.memory,
             parts=sums(steps),
             around=run.seconds - alone(steps, _BUILDING),
+            owners={layer["digest"]: layer["owner"] for layer in json.loads(pin)["layers"]},
             rebuilt=_rebuilt(log.read_text(encoding="utf-8")) if fresh else [],
         )  # fmt: skip
 
