@@ -41,8 +41,8 @@ Written by `python -m bench.report bench/results.json docs` from one run of
 
     python -m bench.builds --runs 5 --out bench/results.json
 
-on one machine. Only ratios are told: seconds are those of a machine, and yours is another one. What was measured is
-in `bench/results.json`.
+on one machine. Only ratios are told: seconds are those of a machine, and yours is another one. What was measured
+is in `bench/results.json`.
 """
 _WAYS = """\
 ## What is compared
