@@ -135,11 +135,17 @@ def requirements(lock: Lock) -> str:
 
 
 def states_in(root: Path, folder: Path, *, program: list[str | Path]) -> tuple[State, ...]:
-    """Return the states that a folder keeps, which are written where they are not there yet."""
+    """Return the states below a folder. Locks are made once: that takes minutes, and fetches what is looked at."""
     states = tuple(_state(folder, name) for name in SCENARIOS)
-    if not all((state.reference / "requirements.txt").exists() for state in states):
+    if not all((state.project / "images").exists() for state in states):
         shutil.rmtree(folder, ignore_errors=True)
-        write_states(root, folder, program=program)
+        _write_projects(root, folder, program=program)
+    dockerfile = (REFERENCE / "Dockerfile").read_text(encoding="utf-8")
+    for state in states:
+        pinned = {file.project: file.version for file in state.lock.python if file.project in ("triton", "sglang")}
+        dockerfile = dockerfile_text(dockerfile, state.name, pinned)
+        shutil.rmtree(state.reference, ignore_errors=True)
+        _write_reference(state, dockerfile)
     return states
 
 
@@ -147,16 +153,12 @@ def _state(folder: Path, name: str) -> State:
     return State(name=name, project=folder / f"project-{name}", reference=folder / f"reference-{name}")
 
 
-def write_states(root: Path, into: Path, *, program: list[str | Path]) -> None:
-    """Write every state below `into`, from the image of the repository `root`; `program` is how to start this one.
-
-    The locks are made here, which takes some minutes and fetches what inventories are taken of.
-    """
+def _write_projects(root: Path, into: Path, *, program: list[str | Path]) -> None:
+    """Write the recipe and the lock of every state, from the image of the repository `root`."""
     current = into / "current"
     shutil.copytree(root / "images" / IMAGE, current / "images" / IMAGE)
     folder = current / "images" / IMAGE
     lock, recipe = folder / "recipe.lock", folder / "recipe.toml"
-    dockerfile = (REFERENCE / "Dockerfile").read_text(encoding="utf-8")
     epoch = parse_lock(lock.read_text(encoding="utf-8"), file=str(lock)).epoch
     for scenario in SCENARIOS:
         before = recipe.read_text(encoding="utf-8")
@@ -173,12 +175,7 @@ def write_states(root: Path, into: Path, *, program: list[str | Path]) -> None:
         moved = SCENARIOS.index(scenario) >= SCENARIOS.index("base")
         text = re.sub(r"(?m)^epoch = \d+$", f"epoch = {epoch if moved else epoch - _MONTH}", lock.read_text())
         lock.write_text(text, encoding="utf-8")
-        state = _state(into, scenario)
-        shutil.copytree(current / "images", state.project / "images")
-        dockerfile = dockerfile_text(dockerfile, scenario, {
-            file.project: file.version for file in state.lock.python if file.project in ("triton", "sglang")
-        })  # fmt: skip
-        _write_reference(state, dockerfile)
+        shutil.copytree(current / "images", _state(into, scenario).project / "images")
 
 
 def _write_reference(state: State, dockerfile: str) -> None:

@@ -61,7 +61,8 @@ other, each made on top of the one before. Locks are made before the clock start
 The reference's base is in the registry from the start, while this program bootstraps its own on the clock.
 
 Time runs to the digest that is published **and tested**. The reference is held to the same smoke tests, by
-`rocm-images test REFERENCE --recipe …`; what only a lock can promise (its set, budgets, labels) is not asked.
+`rocm-images test REFERENCE --recipe …`; what only a lock can promise (its set, budgets, labels) is not asked, nor
+what the engine's own metadata requires, which is the CUDA set.
 
 Bytes uploaded are those of the blobs that the registry's folder gained, bills of materials and records included.
 Bytes pulled are those that the registry sent to a second store, which began empty and holds the images before.

@@ -10,7 +10,7 @@ import pytest
 
 from bench import chain, figures
 from bench.figures import Interval
-from bench.lanes import steps_of
+from bench.lanes import MeasureError, require_passed, steps_of
 from bench.report import page, rows_of
 from bench.rows import rows_chart
 from bench.verdicts import overheads, ratio, verdicts
@@ -123,6 +123,13 @@ def test_what_the_program_tells_becomes_parts_without_names_and_numbers() -> Non
         Interval(what="fetch files", start=0.0, end=4.0),
         Interval(what="pushing", start=5.0, end=7.5),
     ]
+
+
+def test_a_reference_that_fails_a_smoke_test_is_not_measured() -> None:
+    asked = {"name": "test_python_set::test_declared_requirements_are_met", "outcome": "failed"}
+    require_passed({"tests": [asked, {"name": "test_jit::test_x", "outcome": "passed"}]})
+    with pytest.raises(MeasureError, match="the reference did not pass test_jit::test_x$"):
+        require_passed({"tests": [asked, {"name": "test_jit::test_x", "outcome": "failed"}]})
 
 
 def scenario(reference: float, program: float, **more: Any) -> dict[str, Any]:
