@@ -100,7 +100,7 @@ def lock(
     from builder.workspace import write_atomic
 
     workspace, console = workspace_of(context), Console()
-    for name in in_order(workspace, chosen_images(workspace, images)):
+    for name in in_order(workspace, ready_images(workspace, images, console)):
         recipe = load_recipe(workspace, name)
         if only_check:
             load_lock(workspace, recipe)
@@ -299,6 +299,19 @@ def chosen_images(workspace: Workspace, images: list[str] | None) -> tuple[str, 
     from builder.project import names
 
     return tuple(name for word in images or () for name in word.split()) or names(workspace)
+
+
+def ready_images(workspace: Workspace, images: list[str] | None, console: Console) -> tuple[str, ...]:
+    """Return the named images; where none is named, all but those with open pins, which are told."""
+    from builder.project import is_open, load_recipe
+
+    chosen = chosen_images(workspace, images)
+    if any(word.strip() for word in images or ()):
+        return chosen
+    waiting = [name for name in chosen if is_open(workspace, load_recipe(workspace, name))]
+    for name in waiting:
+        console.note(f"{name}: left out, its pins are open: rocm-images check {name}")
+    return tuple(name for name in chosen if name not in waiting)
 
 
 def target_of(publish: str | None, image: str) -> Place | None:

@@ -10,7 +10,7 @@ import typer
 
 from builder.cli.actions import add_summary, set_outputs
 from builder.cli.console import Console
-from builder.cli.image_commands import Images, Json, MirrorsFile, Publish, chosen_images, target_of, workspace_of
+from builder.cli.image_commands import Images, Json, MirrorsFile, Publish, ready_images, target_of, workspace_of
 
 if TYPE_CHECKING:
     from builder.mirrors import Mirrors
@@ -49,7 +49,7 @@ def plan(
     gc.disable()  # looking for circles in the values of 200 locks takes a fifth of the time, and there are none
     workspace, console = workspace_of(context), Console()
     prepared: dict[str, Prepared] = {}
-    waiting = list(chosen_images(workspace, images))
+    waiting = list(ready_images(workspace, images, console))
     while waiting:
         name = waiting.pop()
         if name not in prepared:
