@@ -1,7 +1,7 @@
 """Open pins: what a recipe says it does not pin yet, why, and how it is closed.
 
-A recipe with an open pin can be read and judged, and is neither locked nor built. What is read has a stand-in for the
-missing value.
+A recipe with an open pin can be read and judged, and is neither locked nor built. What is read has a stand-in in
+the place of the missing value.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from builder.build import Outcome
     from builder.lockfile import Lock
     from builder.making import Caches
+    from builder.recipe import Recipe
     from builder.reference import Place
     from builder.trial import Terms
     from builder.workspace import Workspace
@@ -65,14 +66,20 @@ def list_images(context: typer.Context, as_json: Json = False) -> None:
     recipes = [load_recipe(workspace, name) for name in names(workspace)]
     if as_json:
         table = [
-            {"name": r.name, "version": r.version, "gfx": r.gfx, "description": r.description} for r in recipes
+            {"name": r.name, "version": _version(r), "gfx": r.gfx, "description": r.description} for r in recipes
         ]
         Console().result(json.dumps(table, indent=2))
     else:
         for recipe in recipes:
             Console().result(
-                f"{recipe.name:24} {recipe.version:12} {','.join(recipe.gfx):20} {recipe.description}"
+                f"{recipe.name:24} {_version(recipe) or 'open':12} {','.join(recipe.gfx):20} {recipe.description}"
             )
+
+
+def _version(recipe: Recipe) -> str | None:
+    """Return the version of an image, None where it is open."""
+    opened = f"component.{recipe.engine}.version" in {each.pin for each in recipe.open}
+    return None if opened else recipe.version
 
 
 def lock(
