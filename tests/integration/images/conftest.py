@@ -6,14 +6,13 @@ import os
 import secrets
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import docker
-import docker.errors
 import pytest
 import tomli
 
@@ -22,7 +21,7 @@ from builder.sources.index import LockedFile, fetch_wheels
 from builder.sources.store import Store
 from builder.story import Silent
 
-from ..conftest import removed_afterwards
+from ..conftest import forget, removed_afterwards
 from ..project import REPOSITORY, Ended, Project, make_project
 from . import standins
 
@@ -32,6 +31,9 @@ ROCM = "rocm/dev-ubuntu-24.04"
 SERIES = "mattbucci/2x-R9700-RDNA4-GFX1201-sglang-inference"
 Recipe = dict[str, Any]
 Change = Callable[[Recipe], None]
+_UNWANTED = (
+    ("flashinfer-python", "0.6.14"), ("kernels", "0.14.2"), ("nvidia-cublas", "13.1"), ("nvidia-ml-py", "13.0")
+)  # fmt: skip
 # What the two edits are made in, and what HiCache compiles, is the engine's own text.
 _REAL = (
     "sglang/jit_kernel/kvcache.py", "sglang/srt/layers/sampler.py",
@@ -99,7 +101,7 @@ def world(
         made.digests.update(_bases(folder, hub, store, recipes))
         yield made
     finally:
-        _forget(engine, hub)
+        forget(engine, f"{hub}/")
 
 
 def _indexes(folder: Path, store: Path, recipes: dict[str, Recipe]) -> None:
@@ -114,7 +116,7 @@ def _indexes(folder: Path, store: Path, recipes: dict[str, Recipe]) -> None:
     cuda = standins.tree("wheels/torch") | standins.tree("wheels/cuda-torch")
     standins.wheel(default, "torch", "2.13.0", cuda, ["nvidia-cublas==13.1", "triton==3.8.0"])
     standins.wheel(default, "triton", "3.8.0", {"triton/__init__.py": b'__version__ = "3.8.0"\n'})
-    for project, version in (("kernels", "0.14.2"), ("nvidia-cublas", "13.1"), ("flashinfer-python", "0.6.14")):
+    for project, version in _UNWANTED:
         standins.wheel(default, project, version, {f"{project.replace('-', '_')}/__init__.py": b""})
     standins.sdist(default, "vllm", "0.28.0", standins.tree("vllm"))
     standins.sdist(default, "flash-attn", "2.8.3.post2", standins.tree("flash-attn"))
@@ -150,8 +152,6 @@ def _repositories(folder: Path, store: Path) -> tuple[dict[str, standins.Reposit
 
 def _real_sglang(store: Path) -> dict[str, bytes]:
     """Return files of the engine itself, with the packages around them."""
-    import zipfile
-
     (file,) = standins.shipped_lock("sglang-debian").wheels("sglang")
     wanted = LockedFile(project=file.project, filename=file.file, sha256=file.sha256, size=file.size)
     found = fetch_wheels(
@@ -188,14 +188,6 @@ def _docker(*words: str) -> str:
     done = subprocess.run(["docker", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def _forget(engine: docker.DockerClient, hub: str) -> None:
-    for image in engine.api.images(all=True):
-        for name in (*(image["RepoTags"] or ()), *(image["RepoDigests"] or ())):
-            if name.startswith(f"{hub}/"):
-                with suppress(docker.errors.ImageNotFound):
-                    engine.images.remove(name)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from builder import debian
 from builder.codeobjects.processors import MACH
@@ -166,8 +166,8 @@ def anything(folder: Path, requirements: Iterable[str]) -> None:
     """Put a wheel of one module on an index for every requirement that nothing else stands in for."""
     for requirement in map(Requirement, requirements):
         project = canonicalize_name(requirement.name)
-        exact = any(each.operator == "==" for each in requirement.specifier)
-        if project == SETUPTOOLS.project or ((folder / project).exists() and not exact):
+        there = [parse_wheel_filename(path.name)[1] for path in (folder / project).glob("*.whl")]
+        if any(requirement.specifier.contains(version) for version in there):
             continue
         bounds = sorted(each.version for each in requirement.specifier if each.operator in ("==", ">=", "~="))
         version = bounds[-1] if bounds else "1.0"
