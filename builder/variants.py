@@ -21,6 +21,8 @@ SAYS = (*NAMING, "gfx", "build", "image", "kv-cache", "publish", "smoke")
 
 def origin_of(text: str) -> str | None:
     """Return the image that a recipe is a variant of; None for one that is none, or is no TOML."""
+    if KEY not in text:  # which is quickly seen, of hundreds of recipes
+        return None
     try:
         origin = tomli.loads(text).get(KEY)
     except tomli.TOMLDecodeError:

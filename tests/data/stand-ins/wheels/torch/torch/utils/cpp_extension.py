@@ -25,5 +25,8 @@ class BuildExtension(build_ext):
         folder = Path(self.get_ext_fullpath(extension.name)).parent
         folder.mkdir(parents=True, exist_ok=True)
         print("up to", os.environ["MAX_JOBS"], "at once")
-        subprocess.run([f"{ROCM_HOME}/bin/hipcc", *flags, *extension.sources, "-o", folder / f"{module}.co"], check=True)
+        command = [f"{ROCM_HOME}/bin/hipcc", *flags, *extension.sources, "-o", folder / f"{module}.co"]
+        done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            raise SystemExit(done.stderr)
         (folder / f"{module}.py").write_text(f"flags = {flags!r}\n")
