@@ -18,5 +18,4 @@ setup(
     package_data={"vllm": ["third_party/**/*.py"]},
     ext_modules=[CUDAExtension("vllm._rocm_C", ["csrc/rocm/skinny_gemms.cu"])],
     cmdclass={"build_ext": BuildExtension},
-    entry_points={"console_scripts": ["vllm=vllm:main"]},
 )
