@@ -279,7 +279,7 @@ def parse_mirrors(data: bytes, *, file: Path) -> MirrorFile:
     hint = "every key is described in docs/mirrors.md"
     try:
         content = tomli.loads(data.decode())
-    except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number without end, and brackets in brackets
         raise RecipeError(f"{file}: not a TOML file: {error}", hint=hint) from error
     problems: list[str] = []
     try:

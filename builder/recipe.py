@@ -340,7 +340,7 @@ def parse_recipe(text: str, *, file: str, name: str | None = None) -> Recipe:
     """
     try:
         table = tomli.loads(text, parse_float=grammar.Number)
-    except tomli.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also a number without end, and brackets in brackets
         raise _no_toml(str(error), text, file) from error
     recipe, found = None, []
     try:

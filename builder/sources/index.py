@@ -29,6 +29,7 @@ from builder.sources.transport import Missing, Patience, Transport, Unreachable,
 from builder.story import Story
 
 Kind = Literal["simple", "flat"]
+_SCHEMES = ("https", "http")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -242,12 +243,13 @@ class _Catalogue:
         return self._pages[key]
 
     def _read(self, url: str, project: str) -> Mapping[str, Located]:
+        local = urlsplit(url).scheme == "file"  # only such an index may name files of this machine
         try:
-            if urlsplit(url).scheme == "file":
+            if local:
                 page = _local_page(url, project)
             else:
                 page = ProjectPage.from_response(self._transport.page(url, accept=ACCEPT_ANY), project)
-        except (UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError) as error:
+        except (UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError, RecursionError) as error:
             raise Unreachable(f"{shown(url)}: does not answer as a Python index: {error}") from error
         return {
             unquote(urlsplit(package.url).path).rpartition("/")[2]: Located(
@@ -256,6 +258,7 @@ class _Catalogue:
                 yanked=(package.yanked_reason or "") if package.is_yanked else None,
             )
             for package in page.packages
+            if urlsplit(package.url).scheme in _SCHEMES or local
         }
 
 
