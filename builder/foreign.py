@@ -1,9 +1,14 @@
-"""Reads JSON that strangers wrote. Whatever is wrong with it is a `ValueError`, as for any text that is none."""
+"""Reads JSON and TOML that strangers wrote. Whatever is wrong with either is a `ValueError`."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
+
+import tomli
+
+_NESTED = "brackets in brackets, deeper than any table has them"
 
 
 def loads(text: str | bytes) -> Any:  # noqa: ANN401 -- whatever is in it
@@ -11,4 +16,16 @@ def loads(text: str | bytes) -> Any:  # noqa: ANN401 -- whatever is in it
     try:
         return json.loads(text)
     except RecursionError:
-        raise ValueError("brackets in brackets without end") from None
+        raise ValueError(_NESTED) from None
+
+
+def toml(text: str, *, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
+    """Return what a TOML text says. Raises `ValueError`, which is tomli's where that says a line."""
+    try:
+        return tomli.loads(text, parse_float=parse_float)
+    except tomli.TOMLDecodeError:
+        raise
+    except RecursionError:
+        raise ValueError(_NESTED) from None
+    except ValueError:
+        raise ValueError("a number with more digits than any has") from None

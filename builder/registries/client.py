@@ -37,7 +37,7 @@ _CLIENT = "rocm-images"
 _CHUNK = 1 << 20
 _LARGEST_MANIFEST = 16 << 20
 _LONGEST_WORDS = 300
-_MOST_PAGES = 1000
+_MOST_PAGES = 200
 
 
 class Refused(Exception):

@@ -217,7 +217,7 @@ def whole(name: str, kind: str) -> Iterator[None]:
         if error.errno in (
             None,
             errno.EINVAL,
-        ):  # bz2 has no error of its own; a zip may name places before its start
+        ):  # of bz2; of a place before the start
             raise LockError(f"{name}: is no complete {kind}: {error}") from error
         if error.errno == errno.ENAMETOOLONG:
             raise LockError(f"{name}: has a name that is too long for this disk") from error

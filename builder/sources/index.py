@@ -250,7 +250,8 @@ class _Catalogue:
             else:
                 page = ProjectPage.from_response(self._transport.page(url, accept=ACCEPT_ANY), project)
         except (UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError, RecursionError) as error:
-            raise Unreachable(f"{shown(url)}: does not answer as a Python index: {error}") from error
+            reason = str(error).partition("\n")[0]  # of a page of another form pydantic tells at length
+            raise Unreachable(f"{shown(url)}: does not answer as a Python index: {reason}") from error
         return {
             unquote(urlsplit(package.url).path).rpartition("/")[2]: Located(
                 url=package.url,

@@ -79,7 +79,7 @@ class Remote:
 
     def __init__(self, url: str, *, mirrors: Mirrors, cache: Path, patience: Patience | None = None) -> None:
         parts = urlsplit(url)
-        if parts.scheme not in _PROTOCOLS or not parts.netloc or parts.netloc.startswith("-"):
+        if parts.scheme not in _PROTOCOLS or not parts.netloc or parts.netloc.rpartition("@")[2].startswith("-"):
             raise RecipeError(
                 f"{url!r}: expected the address of a git repository that starts with {'://, '.join(_PROTOCOLS)}://"
             )

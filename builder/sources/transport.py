@@ -27,7 +27,7 @@ T = TypeVar("T")
 CONNECTIONS = 6
 _CONNECT_SECONDS = 15.0
 _READ_SECONDS = 60.0
-_LARGEST_PAGE = 256 << 20  # of an index; the largest ones have some 30 million bytes
+_LARGEST_PAGE = 128 << 20  # of an index, as it is unpacked
 _LARGEST_ANSWER = 32 << 20  # in a protocol; manifests have at most 4 MB
 _PIECE = 1 << 18
 # Some file stores answer 403 for a name they do not have, because they may not tell.
@@ -182,7 +182,7 @@ class Transport:
         return response
 
     def _read_whole(self, response: requests.Response, most: int) -> None:
-        """Read the body of an answer, so that `content` has it. A server may send without end, or what unpacks to more."""
+        """Read the body of an answer, which `content` then has; a server may send without end."""
         pieces, size = [], 0
         for piece in response.iter_content(_PIECE):
             self.stopping()
