@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from tarfile import CHRTYPE, SYMTYPE, TarError
 
 from builder import process
 from builder.codeobjects.reading import read_file
 from builder.elf import dynamic
 from builder.elf.headers import Unreadable
+from builder.engine.containers import file_in
 from builder.errors import SmokeError
 from builder.smoke import probes
 from builder.smoke.findings import Finding
@@ -21,6 +23,7 @@ from builder.smoke.run import SmokeReport, SmokeTest, require_passed
 
 from ..codeobjects import forge
 from ..elf.forge import library
+from .archives import entry, tar
 from .rooms import Case, Room
 
 AREA = "contents of images"
@@ -76,6 +79,15 @@ def _raised(message: str, room: Room) -> str:
     return _reported(answer.innermost, room)
 
 
+def _accounts(archive: bytes, _room: Room) -> str:
+    """The file as the engine hands it out of an image that was never started."""
+    try:
+        found = file_in(archive[at : at + 65536] for at in range(0, len(archive), 65536))
+    except TarError as error:
+        raise SmokeError(f"/etc/passwd: the image's file cannot be read: {error}") from error
+    return "as if there were none" if found is None else "read"
+
+
 def _elf(data: bytes, _room: Room) -> str:
     try:
         told = dynamic.read(memoryview(data))
@@ -102,6 +114,14 @@ def case(given: str, run: Callable[[Room], str], *, refused: bool = True) -> Cas
 _START = f"{MARK}{TOKEN} "
 _BOMB = forge.compressed(forge.bundle("gfx1201") + bytes(4 << 20), says=1000)
 CASES = (
+    case(
+        "accounts that are a link elsewhere",
+        partial(_accounts, tar(entry("passwd", kind=SYMTYPE, link="/x"))),
+        refused=False,
+    ),
+    case("accounts that are a device", partial(_accounts, tar(entry("passwd", kind=CHRTYPE))), refused=False),
+    case("accounts of a hundred million bytes", partial(_accounts, tar(entry("passwd", bytes(100_000_000))))),
+    case("accounts that break off", partial(_accounts, tar(entry("passwd", b"x" * 9000))[:700])),
     case("a `sitecustomize` that prints an answer of its own and goes on", partial(_probed, _FAKE), refused=False),
     case(
         "a `sitecustomize` that prints an answer of its own and ends with 0",
