@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -23,6 +22,7 @@ from types import FrameType
 from typing import IO, Any
 
 from builder.errors import EngineError
+from builder.visible import without_logins
 
 _log = logging.getLogger(__name__)
 
@@ -42,14 +42,6 @@ _LONGEST_PIECE = 1 << 16
 
 class Flooded(EngineError):
     """A program wrote more than anybody can want to read."""
-
-
-_LOGIN = re.compile(r"(?<=://)[^/@\s'\"]+@")
-
-
-def without_logins(text: str) -> str:
-    """Return text without the user and password of every address in it."""
-    return _LOGIN.sub("", text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from builder.errors import Failure
-from builder.visible import visible
+from builder.visible import as_shown, visible
 
 _HEARTBEAT_SECONDS = 20.0
 _COMMAND = re.compile(r"^([^\S\n]*):(?=:)|#(?=#\[)", re.MULTILINE)  # of a runner, and what it did before
@@ -65,7 +65,7 @@ class Console:
         if self._groups:
             self._write(f"::warning::{_as_data(text)}")
         else:
-            self._write(f"{self._mark('warning:', '1;33')} {visible(text)}")
+            self._write(f"{self._mark('warning:', '1;33')} {self._shown(text)}")
 
     def failure(self, failure: Failure) -> None:
         """Show a failure: what happened, the evidence, what to do."""
@@ -87,7 +87,7 @@ class Console:
 
     def _shown(self, text: str) -> str:
         """Return text as it may be written: nothing in it acts on a terminal, or as a command on a CI's runner."""
-        shown = visible(text)
+        shown = as_shown(text)
         return _COMMAND.sub(r"\g<0> ", shown) if self._groups else shown
 
     def _mark(self, word: str, code: str) -> str:
@@ -101,4 +101,4 @@ class Console:
 
 def _as_data(text: str) -> str:
     """Return text as the data of a runner's command, which is one line (GitHub, "Workflow commands")."""
-    return visible(text).replace("%", "%25").replace("\n", "%0A")
+    return as_shown(text).replace("%", "%25").replace("\n", "%0A")

@@ -18,10 +18,11 @@ from urllib.parse import urlsplit
 
 from builder.errors import EngineError, LockError, RecipeError
 from builder.mirrors import Mirrors
-from builder.process import Completed, run, without_logins
+from builder.process import Completed, run
 from builder.sources.download import LOCK_HINT, NETWORK_HINT
 from builder.sources.gitoutput import Malformed, refs_in
 from builder.sources.transport import Patience, shown
+from builder.visible import without_logins
 from builder.workspace import write_atomic
 
 REMOTE = "pinned"

@@ -210,8 +210,7 @@ def test_no_secret_of_a_whole_run_is_in_anything_that_it_leaves(
     room: Room, engine: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project, marked = room.project, room.marked
-    project.done("--verbose", "lock", "tiny")
-    assert "HTTP_PROXY" in project.env
+    project.done("--verbose", "lock", "tiny", "--update", "packaging")
     run = project.done("--verbose", "build", "tiny", "--publish", project.publish, "--no-cache")
     assert any(asked.startswith(("GET /token", "POST /token")) for asked in room.proxy.asked)
     again = project.done("build", "tiny", "--publish", project.publish)
@@ -240,7 +239,7 @@ def test_no_failure_shows_the_secret_that_did_not_help(room: Room) -> None:
     for wrong in (right.replace(marked.index, f"{marked.index}x"), right.replace("/simple/", "/nothing/"),
                   right.replace("@127.0.0.1:", "@127.0.0.1:1")):  # fmt: skip
         mirrors.write_text(wrong)
-        failed.append(project.run("--verbose", "lock", "tiny"))
+        failed.append(project.run("--verbose", "lock", "tiny", "--update", "packaging"))
     mirrors.write_text(right)
     config = Path(project.env["DOCKER_CONFIG"]) / "config.json"
     table = json.loads(config.read_text())

@@ -49,6 +49,8 @@ def case(given: str, text: str, *, in_actions: bool = False, how: str = "note") 
 
 
 CASES = (
+    case("a password in an address", "cannot open 'https://user:geheim@index.example/simple'", how="failure"),
+    case("a password in an address, in a note", "from https://user:geheim@index.example/simple"),
     case("a control sequence that clears the screen", "a\x1b[2J\x1b[Hb"),
     case("a sequence that sets the window's title", "\x1b]0;title\x07"),
     case("a hyperlink of a terminal", "\x1b]8;;https://evil.example\x1b\\click\x1b]8;;\x1b\\", how="failure"),
