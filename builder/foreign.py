@@ -8,7 +8,7 @@ from typing import Any
 
 import tomli
 
-_NESTED = "brackets in brackets, deeper than any table has them"
+NESTED = "brackets in brackets, deeper than any table has them"
 
 
 def loads(text: str | bytes) -> Any:  # noqa: ANN401 -- whatever is in it
@@ -16,7 +16,7 @@ def loads(text: str | bytes) -> Any:  # noqa: ANN401 -- whatever is in it
     try:
         return json.loads(text)
     except RecursionError:
-        raise ValueError(_NESTED) from None
+        raise ValueError(NESTED) from None
 
 
 def toml(text: str, *, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
@@ -26,6 +26,6 @@ def toml(text: str, *, parse_float: Callable[[str], Any] = float) -> dict[str, A
     except tomli.TOMLDecodeError:
         raise
     except RecursionError:
-        raise ValueError(_NESTED) from None
+        raise ValueError(NESTED) from None
     except ValueError:
         raise ValueError("a number with more digits than any has") from None

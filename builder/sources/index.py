@@ -21,6 +21,7 @@ from pypi_simple import (
     UnsupportedRepoVersionError,
 )
 
+from builder import foreign
 from builder.errors import EngineError, Failure, LockError
 from builder.mirrors import Mirrors
 from builder.sources.download import LOCK_HINT, NETWORK_HINT, Wanted, fetch_all, in_parallel, united
@@ -249,7 +250,9 @@ class _Catalogue:
                 page = _local_page(url, project)
             else:
                 page = ProjectPage.from_response(self._transport.page(url, accept=ACCEPT_ANY), project)
-        except (UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError, RecursionError) as error:
+        except RecursionError:
+            raise Unreachable(f"{shown(url)}: does not answer as a Python index: {foreign.NESTED}") from None
+        except (UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError) as error:
             reason = str(error).partition("\n")[0]  # of a page of another form pydantic tells at length
             raise Unreachable(f"{shown(url)}: does not answer as a Python index: {reason}") from error
         return {

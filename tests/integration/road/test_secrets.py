@@ -211,7 +211,7 @@ def test_no_secret_of_a_whole_run_is_in_anything_that_it_leaves(
 ) -> None:
     project, marked = room.project, room.marked
     project.done("--verbose", "lock", "tiny", "--update", "packaging")
-    run = project.done("--verbose", "build", "tiny", "--publish", project.publish, "--no-cache")
+    run = project.done("--verbose", "build", "tiny", "--publish", project.publish)
     assert any(asked.startswith(("GET /token", "POST /token")) for asked in room.proxy.asked)
     again = project.done("build", "tiny", "--publish", project.publish)
     for words in (("plan", "tiny"), ("pin", "show", "tiny"), ("check", "--offline")):

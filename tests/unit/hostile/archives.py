@@ -62,6 +62,13 @@ def nameless() -> bytes:
     return local + listed + struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, 1, 1, len(listed), len(local), 0)
 
 
+def misplaced() -> bytes:
+    """Return a zip whose table says that it lies further back than it does."""
+    made = bytearray(zipped(("a", b"x")))
+    struct.pack_into("<I", made, len(made) - 6, struct.unpack_from("<I", made, len(made) - 6)[0] + 100)
+    return bytes(made)
+
+
 def unpacked(data: bytes, room: Room, limits: Limits | None = None) -> str:
     """Unpack an archive; nothing may be beside its folder, whatever comes of it."""
     source = room.write("object", data)
@@ -162,6 +169,9 @@ CASES = (
     refused_or_not("a date without end", tar(entry("a", b"x"), mtime="inf"), refused=False),
     refused_or_not("a date that is no number", tar(entry("a", b"x"), mtime="nan"), refused=False),
     refused_or_not("a zip whose entry has no name", nameless()),
+    refused_or_not("a zip that names a place before its start", misplaced()),
+    refused_or_not("a gzip with another checksum", gzip.compress(tar(entry("a", b"x")))[:-8] + bytes(8)),
+    refused_or_not("a damaged bzip2", b"BZh9" + b"1AY&SY" + bytes(600)),
     refused_or_not("a page of HTML where an archive is to be", b"<html>" + b" " * 600),
     refused_or_not("an archive that is cut off", gzip.compress(tar(entry("a", b"x" * 9000)))[:60]),
     Case(

@@ -64,8 +64,21 @@ Longer runs, by atheris, choose bytes by the lines of the parser that they reach
 {count} inputs; {refused} are refused, the others do no harm.
 """
 _RUNS = """\
-| target | time | inputs | found |
+What runs on the parsers as they are found, after what earlier ones had found was corrected:
+
+| target | time | inputs | what runs before it had found, and is corrected |
 |---|---|---|---|
+| `patch` | 30 min | 2 575 177 | a control character of a name in a message |
+| `bundle` | 30 min | BUNDLE | nothing |
+| `elf` | ELFTIME | ELF | nothing |
+| `reference` | 13 s | 648 770 | nothing |
+| `toml` | 13 s | 18 909 | nothing |
+| `git` | 13 s | 494 720 | nothing |
+| `registry` | 13 s | 515 572 | a size that is infinite |
+| `archive` | 51 s | 24 710 | a damaged gzip, and zips without a name or with a place before their start |
+
+None of these runs found anything.
+
 """
 
 

@@ -85,6 +85,7 @@ def _same_anywhere(words: str, folder: str) -> str:
     words = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1", words)
     words = re.sub(r"\b(?:[0-9a-f]{40}|[0-9a-f]{64})\b", lambda found: f"HEX{len(found[0])}", words)
     words = re.sub(r"\(more than \d+ bytes\)", "(more than that)", words)  # where one stopped to read
+    words = re.sub(r"(is no complete (?:archive|wheel|layer)): (?!a header).*", r"\1: …", words)  # Python's words
     return words if len(words) <= 230 else f"{words[:228]}…"
 
 
