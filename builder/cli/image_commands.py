@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -91,20 +92,24 @@ def lock(
 
     Example: rocm-images lock sglang-debian --update triton
     """
+    from builder.project import in_order, load_lock, load_recipe
+
+    workspace, console = workspace_of(context), Console()
+    ordered = in_order(workspace, chosen_images(workspace, images))
+    if only_check:
+        gc.disable()  # as in `plan`
+        for name in ordered:
+            load_lock(workspace, load_recipe(workspace, name))
+        return
     from builder.checks.inventory import with_inventory
     from builder.checks.trees import Fetch
     from builder.lockfile import dump_lock
     from builder.mirrors import load_mirrors
-    from builder.project import in_order, load_lock, load_recipe
     from builder.resolve import make_lock, told
     from builder.workspace import write_atomic
 
-    workspace, console = workspace_of(context), Console()
-    for name in in_order(workspace, chosen_images(workspace, images)):
+    for name in ordered:
         recipe = load_recipe(workspace, name)
-        if only_check:
-            load_lock(workspace, recipe)
-            continue
         old = _old_lock(workspace, name)
         table = load_mirrors(workspace.root, mirrors)
         new = make_lock(
@@ -144,6 +149,9 @@ def build(
     ] = None,
     cache_from: CachePlace = None,
     cache_to: CachePlace = None,
+    ccache: Annotated[
+        bool, typer.Option("--ccache", help="Compile from source through the ccache of the build stage.")
+    ] = False,
     sign: Annotated[
         str | None,
         typer.Option(
@@ -178,6 +186,7 @@ def build(
         mirrors=load_mirrors(workspace.root, mirrors), move_tag=move_tag, strict=in_ci(),
         terms=terms_of(require, model), builder=builder or None, announce=announce,
         signer=signer(sign, log=log) if sign else None, caches=caches_of(cache_from, cache_to),
+        ccache=ccache,
     )  # fmt: skip
 
 
