@@ -255,4 +255,5 @@ def test_no_failure_shows_the_secret_that_did_not_help(room: Room) -> None:
     for ended in failed:
         no_secret(marked, iter([("standard error", ended.stderr.encode())]))
         assert "error: " in ended.stderr
+    assert "docker's configuration cannot be used: " in failed[-2].stderr
     assert tomli.loads(project.workspace.lock("tiny").read_text())
