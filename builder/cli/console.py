@@ -76,8 +76,8 @@ class Console:
             self._write(f"{self._mark('hint:', '1;36')} {self._shown(failure.hint)}")
 
     def result(self, text: str) -> None:
-        """Write a result to standard output."""
-        shown = visible(text)
+        """Write a result to standard output: as it is for programs, so that it can be seen on a terminal."""
+        shown = visible(text) if sys.stdout.isatty() else text.encode("utf-8", "backslashreplace").decode()
         sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
         sys.stdout.flush()
 

@@ -35,8 +35,8 @@ This page is made of the tests, by `python -m tests.unit.hostile.page`; a test f
 - Whatever is read has a bound: bytes, entries, depth, digits, pages. Beyond it the input is refused, not read
   further.
 - Bytes count only when they have the hash that the lock, or a digest, says.
-- What is shown is seen: control sequences, direction marks and invisible characters are escaped in messages,
-  logs and results, and commands of a CI's runner are taken apart.
+- What is shown is seen: control sequences, direction marks and invisible characters are escaped in messages and
+  logs, and in results where a terminal shows them; commands of a CI's runner are taken apart.
 - A refusal is a failure with words and an exit status, never a traceback.
 
 ## What does not

@@ -16,10 +16,17 @@ from .rooms import Case, Room
 AREA = "what is shown"
 
 
+class Terminal(io.StringIO):
+    """What is written to it is seen by somebody."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def _told(tell: Callable[[Console], None], in_actions: bool, _room: Room) -> str:
     """Have the console write, and look at every byte of it."""
-    out, err = io.StringIO(), io.StringIO()
-    settings = {"GITHUB_ACTIONS": "true"} if in_actions else {}
+    out, err = Terminal(), Terminal()
+    settings = {"NO_COLOR": "1"} | ({"GITHUB_ACTIONS": "true"} if in_actions else {})
     with (
         mock.patch.dict("os.environ", settings, clear=True),
         contextlib.redirect_stdout(out), contextlib.redirect_stderr(err),
