@@ -16,7 +16,7 @@ from builder.host.disk import require_room
 from builder.making import Caches, Making, cache_place, laid_out
 from builder.mirrors import Mirrors
 from builder.patchproof import ledger_in, tell_redundant
-from builder.plan import Action, Plan
+from builder.plan import Action, Known, Plan, changes
 from builder.project import Prepared, known, prepare, recorded, went_in
 from builder.publish import offer, point_moving, release, tag_is_taken
 from builder.records import covers, withdraw
@@ -132,7 +132,9 @@ def build(
                 laid=laid_out(prepared, below=below, workspace=workspace, mirrors=mirrors, story=story),
                 mirrors=mirrors, story=story,
             )  # fmt: skip
-            image = made_by.build(cache=cache, cache_from=cache_place(caches.source, name))
+            image = made_by.build(
+                cache=cache, cache_from=cache_place(caches.source, name), changed=_changed(held, prepared)
+            )
         write_atomic(state, _state(prepared, digest=image.id, passed=False))
         try:
             report = smoke(prepared, image.id, workspace=workspace, story=story, terms=terms)
@@ -173,6 +175,13 @@ def build(
         if made_by is not None:
             made_by.keep_cache(cache_place(caches.target, name))
         return outcome
+
+
+def _changed(held: Known | None, prepared: Prepared) -> tuple[str, ...] | None:
+    """Return the words about what changed since the last build, None where nothing is known of one."""
+    if held is None:
+        return None
+    return held.changed or (changes(prepared.inputs, held.inputs) if held.inputs else ())
 
 
 def _opened(target: Place | None, mirrors: Mirrors) -> AbstractContextManager[Destination | None]:
