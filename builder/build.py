@@ -11,7 +11,7 @@ from builder.destinations import Destination, opened
 from builder.engine import builders, images
 from builder.engine.build import BuiltImage
 from builder.engine.client import info, require_usable
-from builder.errors import LockError, PublishError, SmokeError
+from builder.errors import Failure, LockError, PublishError, SmokeError
 from builder.host.disk import require_room
 from builder.making import Caches, Making, cache_place, laid_out
 from builder.mirrors import Mirrors
@@ -21,6 +21,8 @@ from builder.project import Prepared, known, prepare, recorded, went_in
 from builder.publish import offer, point_moving, release, tag_is_taken
 from builder.records import covers, withdraw
 from builder.reference import Digest, LayoutReference, Place, parse_place
+from builder.reporting import FILE as REPORT
+from builder.reporting import Run, Timed, write_report
 from builder.story import Story
 from builder.supply.accompany import accompany, bills_of, is_accompanied, require_signable
 from builder.supply.signing import Signer
@@ -74,13 +76,47 @@ def build(
 ) -> Outcome:
     """Bring an image to a tested digest, published at `target`, a repository or a layout, where one is given.
 
+    A run that had something to do leaves its report, also where it failed.
+
     What is there already, under an equal content key and with equal tests passed, is not made again. `cache`
     False rebuilds every step. Nothing is published, and no pin is written, unless every smoke test passed on the
     given `terms`; with `strict` neither while a patch is redundant that nobody acknowledged. `builder` is one of
     buildx', the engine's own by default; `signer` signs what is published. The outcome is told to
     `announce` as soon as there is one, and only then is the cache of the steps put where `caches` says.
     """
-    terms = terms or Terms()
+    told, run = Timed(story), Run()
+    failed: Failure | None = None
+    try:
+        return _build(
+            name, run, workspace=workspace, target=target, mirrors=mirrors, story=told, cache=cache,
+            move_tag=move_tag, strict=strict, terms=terms or Terms(), builder=builder, signer=signer,
+            caches=caches, announce=announce,
+        )  # fmt: skip
+    except Failure as failure:
+        failed = failure
+        raise
+    finally:
+        if failed is not None or run.digest is not None:
+            write_report(run, told, workspace=workspace, failure=failed)
+
+
+def _build(
+    name: str,
+    run: Run,
+    *,
+    workspace: Workspace,
+    target: Place | None,
+    mirrors: Mirrors,
+    story: Story,
+    cache: bool,
+    move_tag: bool,
+    strict: bool,
+    terms: Terms,
+    builder: str | None,
+    signer: Signer | None,
+    caches: Caches,
+    announce: Callable[[Outcome], None],
+) -> Outcome:
     terms.card(name)  # what cannot be tested as it has to be is not built at all
     require_signable(signer, target)
     with context.sole_run(workspace, name), _opened(target, mirrors) as destination:
@@ -106,6 +142,8 @@ def build(
                 announce(outcome)
                 return outcome
         state.unlink(missing_ok=True)
+        (workspace.dist / name / REPORT).unlink(missing_ok=True)
+        run.prepared, run.plan, run.before = prepared, planned, recorded(workspace, name)
         image, made_by = None, None
         if planned.action is not Action.BUILD and cache:
             image = _fetch(
@@ -132,16 +170,18 @@ def build(
                 laid=laid_out(prepared, below=below, workspace=workspace, mirrors=mirrors, story=story),
                 mirrors=mirrors, story=story,
             )  # fmt: skip
+            run.built = True
             image = made_by.build(
                 cache=cache, cache_from=cache_place(caches.source, name), changed=_changed(held, prepared)
             )
         write_atomic(state, _state(prepared, digest=image.id, passed=False))
+        run.tested = True
         try:
             report = smoke(prepared, image.id, workspace=workspace, story=story, terms=terms)
         except SmokeError:
             withdraw(workspace, prepared, story)
             raise
-        patches = ledger_in(image.id, prepared.recipe)
+        patches = run.patches = ledger_in(image.id, prepared.recipe)
         tell_redundant(prepared.recipe, patches, story, strict=strict)
         if destination is None:
             digest, reference = image.id, None
@@ -149,7 +189,7 @@ def build(
             offered = offer(image, destination, prepared.tag, move_tag=move_tag, story=story)
             digest = str(offered.image.digest)
             reference = _reference(destination, prepared, offered.image.digest)
-            before = recorded(workspace, name)
+            before = run.before
             moved_from = str(offered.moved_from) if offered.moved_from is not None else None
             if before is not None and moved_from is None and before["reference"] == reference:
                 moved_from = before["moved-from"]
@@ -170,6 +210,8 @@ def build(
         write_atomic(state, _state(prepared, digest=digest, passed=True))
         if reference is not None:
             write_atomic(pin, record.dump(table))  # the last of all: what it says has happened
+            run.table = table
+        run.digest, run.reference = digest, reference
         outcome = Outcome(plan=planned, image=digest, reference=reference)
         announce(outcome)
         if made_by is not None:
