@@ -25,7 +25,9 @@ def failed_build(project: Project, image: str) -> Ended:
     assert ended.status == 5, ended.stderr
     assert ended.stdout == ""
     assert project.tags(image) == []
-    assert {path.name for path in (project.workspace.dist / image).iterdir()} == {"build.log"}
+    folder = project.workspace.dist / image
+    assert {path.name for path in folder.iterdir()} == {"build.log", "report.html"}
+    assert 'class="box failed"' in (folder / "report.html").read_text()
     return ended
 
 
