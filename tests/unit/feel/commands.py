@@ -12,13 +12,14 @@ from typer.main import get_command
 from builder.cli.app import app
 
 PROGRAM = "rocm-images"
+COMMAND: Any = get_command(app)
 _ASSIGNMENT = re.compile(r"[A-Z_][A-Z0-9_]*=")
 _PLACES = re.compile(r"\s*(?:2>&1|[012&]?>{1,2}\s*\S+|<\s*\S+)")
 
 
 def leaves(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield every command that does something, with the words that name it."""
-    command = get_command(app) if command is None else command
+    command = COMMAND if command is None else command
     inner = getattr(command, "commands", None)
     if inner is None:
         yield path, command
@@ -46,7 +47,7 @@ def parse(words: list[str]) -> str:
 
     Raises typer's own usage error where a command, an option or an argument does not exist or is missing.
     """
-    command = get_command(app)
+    command = COMMAND
     if {"--help", "--version", "--show-completion", "--install-completion"} & set(words):
         while words and words[0] in getattr(command, "commands", {}):
             command = command.commands[words[0]]
@@ -63,4 +64,18 @@ def parse(words: list[str]) -> str:
         name, command, rest = command.resolve_command(context, rest)
         path.append(name)
         context = command.make_context(name, rest, parent=context)
+    return " ".join(path)
+
+
+def exists(words: list[str]) -> str:
+    """Read a mere mention of a command, without what it has to be given: command and options must exist."""
+    command = COMMAND
+    path = []
+    rest = list(words)
+    while rest and rest[0] in getattr(command, "commands", {}):
+        command = command.commands[rest[0]]
+        path.append(rest.pop(0))
+    known = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+    assert path, f"{words}: there is no such command"
+    assert set(rest) <= known, f"{' '.join(words)}: there is no {set(rest) - known}"
     return " ".join(path)

@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -90,16 +89,6 @@ def test_every_command_that_the_orientation_names_exists(tmp_path: Path, monkeyp
     ]
     assert len(named) == 9
     assert all(parse(words) for line in named for words in words_of(line))
-
-
-def test_help_comes_at_once() -> None:
-    """As long as a person does not notice; the best of five, because other programs run beside this one."""
-    times = []
-    for _ in range(5):
-        begun = time.perf_counter()
-        assert process.run([*PROGRAM, "--help"]).status == 0
-        times.append(time.perf_counter() - begun)
-    assert min(times) < 0.3
 
 
 def test_help_loads_nothing_that_commands_alone_need() -> None:
