@@ -42,7 +42,7 @@ body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,
 grid-template-columns:230px minmax(0,900px);gap:40px;padding:24px}
 nav{font-size:14px}nav b{display:block;margin:14px 0 4px;color:var(--quiet)}nav a{display:block;padding:1px 0}
 nav a[aria-current]{font-weight:700}
-a{color:var(--link)}h1{font-size:30px;line-height:1.2;margin-top:0}h2{margin-top:36px}
+a{color:var(--link)}a:not([href]){color:inherit}h1{font-size:30px;line-height:1.2;margin-top:0}h2{margin-top:36px}
 code,pre{font:13.5px/1.5 ui-monospace,monospace}code{overflow-wrap:anywhere}
 pre{background:var(--card);border:1px solid var(--line);border-radius:6px;padding:12px;overflow-x:auto}
 pre code{overflow-wrap:normal}
