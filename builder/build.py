@@ -72,6 +72,7 @@ def build(
     builder: str | None = None,
     signer: Signer | None = None,
     caches: Caches = Caches(),  # noqa: B008 -- a frozen value
+    ccache: bool = False,
     announce: Callable[[Outcome], None] = lambda _: None,
 ) -> Outcome:
     """Bring an image to a tested digest, published at `target`, a repository or a layout, where one is given.
@@ -81,7 +82,8 @@ def build(
     What is there already, under an equal content key and with equal tests passed, is not made again. `cache`
     False rebuilds every step. Nothing is published, and no pin is written, unless every smoke test passed on the
     given `terms`; with `strict` neither while a patch is redundant that nobody acknowledged. `builder` is one of
-    buildx', the engine's own by default; `signer` signs what is published. The outcome is told to
+    buildx', the engine's own by default; `signer` signs what is published. With `ccache`, builds from source find
+    what that builder compiled before, and the story has how often they did. The outcome is told to
     `announce` as soon as there is one, and only then is the cache of the steps put where `caches` says.
     """
     told, run = Timed(story), Run()
@@ -162,13 +164,14 @@ def _build(
                     builder=builder,
                     signer=signer,
                     caches=Caches(source=caches.source),
+                    ccache=ccache,
                 )
                 for base, each in prepared.below.items()
             }
             made_by = Making(
                 prepared=prepared, builder=making, containerd_store=engine.containerd_store, workspace=workspace,
                 laid=laid_out(prepared, below=below, workspace=workspace, mirrors=mirrors, story=story),
-                mirrors=mirrors, story=story,
+                mirrors=mirrors, story=story, ccache=ccache,
             )  # fmt: skip
             run.built = True
             image = made_by.build(
@@ -252,6 +255,7 @@ def _bring(
     builder: str | None,
     signer: Signer | None,
     caches: Caches,
+    ccache: bool,
 ) -> str:
     """Bring an image that another is built on to a tested digest; return how the engine calls it.
 
@@ -260,7 +264,7 @@ def _bring(
     target = above.beside(name) if above is not None else None
     outcome = build(
         name, workspace=workspace, target=target, mirrors=mirrors, story=story, builder=builder, signer=signer,
-        caches=caches,
+        caches=caches, ccache=ccache,
     )  # fmt: skip
     if images.local_id(prepared.local) is not None or outcome.reference is None:
         return prepared.local

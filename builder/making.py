@@ -45,7 +45,10 @@ def cache_place(namespace: str | None, image: str) -> ImageReference | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Making:
-    """One image that is to be made, by one builder, of what was laid out for it."""
+    """One image that is to be made, by one builder, of what was laid out for it.
+
+    With `ccache`, builds from source find what the builder compiled before.
+    """
 
     prepared: Prepared
     laid: BuildContext
@@ -54,6 +57,7 @@ class Making:
     workspace: Workspace
     mirrors: Mirrors
     story: Story
+    ccache: bool = False
 
     def build(
         self, *, cache: bool, cache_from: ImageReference | None, changed: Sequence[str] | None = None
@@ -65,11 +69,11 @@ class Making:
         prepared = self.prepared
         with (
             self.story.step(f"building {prepared.recipe.name} {prepared.tag}"),
-            self._given() as (contexts, secrets),
+            self._given() as (dockerfile, contexts, secrets),
         ):
             try:
                 return build_image(
-                    self.laid.folder, dockerfile=self.laid.dockerfile, contexts=contexts, tag=prepared.local,
+                    self.laid.folder, dockerfile=dockerfile, contexts=contexts, tag=prepared.local,
                     epoch=prepared.lock.epoch, containerd_store=self.containerd_store, cache=cache,
                     story=self.story, log=self._log, secrets=secrets, builder=self.builder, cache_from=cache_from,
                 )  # fmt: skip
@@ -83,9 +87,9 @@ class Making:
         if place is None:
             return
         try:
-            with self._given() as (contexts, secrets):
+            with self._given() as (dockerfile, contexts, secrets):
                 export_cache(
-                    self.laid.folder, dockerfile=self.laid.dockerfile, contexts=contexts,
+                    self.laid.folder, dockerfile=dockerfile, contexts=contexts,
                     epoch=self.prepared.lock.epoch, containerd_store=self.containerd_store, story=self.story,
                     log=self._log, to=place, secrets=secrets, builder=self.builder,
                 )  # fmt: skip
@@ -98,15 +102,23 @@ class Making:
         return self.workspace.dist / self.prepared.recipe.name / "build.log"
 
     @contextmanager
-    def _given(self) -> Iterator[tuple[dict[str, str], dict[str, Path]]]:
-        """Give what a build gets beside its folder: named contexts, and secrets, which no layer and no key has."""
+    def _given(self) -> Iterator[tuple[Path, dict[str, str], dict[str, Path]]]:
+        """Give the Dockerfile, and what a build gets beside it and its folder.
+
+        Those are named contexts, and secrets, which no layer and no key has.
+        """
         bundle = self.mirrors.ca_bundle()
         with tempfile.TemporaryDirectory(prefix="rocm-images-given.") as name:
             memory, bases = Path(name) / render.JOB_MEMORY, Path(name) / "bases"
             memory.write_text(f"{job_memory(self.prepared.recipe)}\n")
             bases.mkdir()
             contexts = {f"base-{stage}": self._context(base, bases) for stage, base in self.laid.bases.items()}
-            yield contexts, {render.JOB_MEMORY: memory} | ({render.CA_BUNDLE: bundle} if bundle else {})
+            dockerfile = self.laid.dockerfile
+            if self.ccache:
+                dockerfile = Path(name) / "Dockerfile"
+                dockerfile.write_text(render.with_ccache(self.laid.dockerfile.read_text()))
+            secrets = {render.JOB_MEMORY: memory} | ({render.CA_BUNDLE: bundle} if bundle else {})
+            yield dockerfile, contexts, secrets
 
     def _context(self, base: BootstrappedBase | str, folder: Path) -> str:
         """Return a base as buildx takes it; what has to be written for that goes below `folder`.

@@ -28,6 +28,7 @@ CA_BUNDLE, JOB_MEMORY = "ca-bundle", "job-memory"
 # from another epoch would get into an image that is made from nothing elsewhere, and nodes would pull again what
 # did not change.
 LAYER_TIME = "315532800"
+_CCACHE = "/ccache"  # where builder/inside/jobs.sh looks for it
 _HEADER = """\
 # Rendered by rocm-images from images/{name}; edit the recipe, not this file.
 # The build context holds what the lock names, fetched and verified: debs/, wheels/, sources/, tools/, files/.
@@ -96,6 +97,12 @@ def render(
     blocks.append(_image_stage(recipe, lock, [*stacked, *added], proof, content_key, fingerprint, below))
     owners = (["packages"] if _adds_packages(recipe.base.runtime, lock, "runtime") else []) + ["user", "workdir"]
     return Rendered(dockerfile="\n".join(blocks), owners=(*owners, *stacked, *added, "manifest", *proof))
+
+
+def with_ccache(dockerfile: str) -> str:
+    """Return a Dockerfile whose builds from source keep what they compiled in a cache of the builder."""
+    told = f"  --mount=type=secret,id={JOB_MEMORY} \\\n"
+    return dockerfile.replace(told, f"{told}  --mount=type=cache,id={LABEL}-ccache,target={_CCACHE} \\\n")
 
 
 def _by_need(stacked: Iterable[str], by_name: Mapping[str, Component]) -> tuple[str, ...]:

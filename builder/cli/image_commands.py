@@ -158,6 +158,9 @@ def build(
     ] = None,
     cache_from: CachePlace = None,
     cache_to: CachePlace = None,
+    ccache: Annotated[
+        bool, typer.Option("--ccache", help="Compile from source through the ccache of the build stage.")
+    ] = False,
     sign: Annotated[
         str | None,
         typer.Option(
@@ -195,6 +198,7 @@ def build(
         mirrors=load_mirrors(workspace.root, mirrors), move_tag=move_tag, strict=in_ci(),
         terms=terms_of(require, model), builder=builder or None, announce=announce,
         signer=signer(sign, log=log) if sign else None, caches=caches_of(cache_from, cache_to),
+        ccache=ccache,
     )  # fmt: skip
 
 

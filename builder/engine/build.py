@@ -28,6 +28,7 @@ _FINAL_STAGE = re.compile(r"stage-[0-9]+")  # how BuildKit calls the last one, w
 # What steps about patches say and end with: builder/inside/{edit_tree,probe_patches}.py.
 _PATCH_SAID = re.compile(r"patch [a-z0-9]+(?:[._-][a-z0-9]+)*: .+")
 _PATCH_FAILED = re.compile(r"did not complete successfully: exit code: 4\b")
+_CCACHE_SAID = re.compile(r"ccache: .+")  # builder/inside/jobs.sh
 _ZSTD_LEVEL = "3"
 
 
@@ -197,6 +198,8 @@ class _Steps:
                     self._story.note(f"{self._names[number]} ...")
         elif said := _OUTPUT.fullmatch(line):
             self._said.setdefault(said[1], []).append(said[2])
+            if _CCACHE_SAID.fullmatch(said[2]):
+                self._story.note(f"{self._names.get(said[1], 'a step')}: {said[2]}")
 
     def _worth_telling(self, number: str) -> bool:
         name = self._names.get(number, "")

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import FILES, Project, Site, archive_of, project_at, serving
+from .conftest import FILES, GIT, Project, Site, archive_of, project_at, serving
 
 pytestmark = pytest.mark.engine
 
 HOME = '[image]\nwritable = ["/tmp", "/var/cache/engine"]\nenv = { HOME = "/var/cache/engine" }\n'
 ON_DEBIAN = (
-    '[base.build]\ndebian = { suite = "bookworm" }\napt = ["gcc", "libc6-dev", "make", "python3"]\n\n'
+    '[base.build]\ndebian = { suite = "bookworm" }\napt = ["ccache", "gcc", "libc6-dev", "make", "python3"]\n\n'
     '[base.runtime]\ndebian = { suite = "bookworm" }\napt = ["python3"]\n'
 )
 ON_TOOLS = '[base.build]\nrecipe = "tools"\n\n[base.runtime]\nrecipe = "tools"\napt = ["bc"]\n'
@@ -66,7 +66,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def project(site: Site) -> Iterator[Project]:
     made = project_at(site.root.parent / "project", site)
     yield made
-    for name in ("tools", "above", "stamped", "bumped", "vllm-empty"):
+    for name in ("tools", "above", "stamped", "bumped", "recalled", "vllm-empty"):
         listed = docker("image", "ls", "--quiet", "--filter", f"reference=rocm-images.local/{name}")
         for image in dict.fromkeys(listed.split()):
             docker("image", "rm", "--force", image)
@@ -144,6 +144,38 @@ def test_an_archive_is_laid_out_without_its_top_folder_and_nothing_of_git_is_in_
     assert len(entries["greet"]["tree"]) == 40
     assert "commit" not in entries["greet"]  # another one with these files is the same image
     assert len(entries["notes"]["sha256"]) == 64
+
+
+def test_compiles_that_the_builder_made_before_are_taken_from_ccache_and_give_the_same_layer(
+    site: Site, project: Project, tools: str
+) -> None:
+    def built(*commands: str) -> tuple[str, str]:
+        project.recipe(
+            f'[source.greet]\ngit = "{GIT}/greet"\ntag = "v1.0"\ncommit = "{commit}"\n\n'
+            f'[[component]]\nname = "greet"\nsource = "greet"\nversion = "1.0"\n'
+            f"build = {json.dumps([*commands, 'make install DESTDIR={destdir} CC=cc'])}\n\n" + HOME,
+            name="recalled", python="3.11", base=ON_DEBIAN,
+        )  # fmt: skip
+        assert project.run("lock", "recalled").code == 0
+        ended = project.run("build", "recalled", "--ccache", "--publish", f"oci:{site.root.parent / 'layout'}")
+        assert ended.code == 0, ended.err[-3000:]
+        record = json.loads((project.root / "pins/recalled.json").read_text())
+        said = next(line for line in ended.err.splitlines() if "ccache: " in line)
+        return said.strip(), next(layer["digest"] for layer in record["layers"] if layer["owner"] == "greet")
+
+    commit = subprocess.run(
+        ["git", "rev-parse", "v1.0^{commit}"],
+        cwd=site.root / "git/greet",
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    compiles = "cc -O2 -c main.c && cc -O2 -c third_party/word/word.c"
+    first, layer = built(compiles)
+    assert first == "[component-greet] sh build-source.sh: ccache: 0 of 2 compiles were known"
+    second, same = built("true", compiles)
+    assert second == "[component-greet] sh build-source.sh: ccache: 2 of 2 compiles were known"
+    assert same == layer
 
 
 @pytest.fixture(scope="module")

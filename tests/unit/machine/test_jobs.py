@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ import builder
 from builder import process
 from builder.machine import job_memory, side_by_side
 from builder.recipe import Recipe, parse_recipe
+from builder.render import with_ccache
 
 JOBS = Path(builder.__file__).parent / "inside/jobs.sh"
+GOLDENS = Path(__file__).parents[2] / "data/goldens"
 GIB = 2**30
 
 
@@ -70,9 +73,9 @@ def step(tmp_path: Path) -> Path:
     """The step as an image's build runs it, but for the place of the secret and of what the kernel tells."""
     copy = tmp_path / "jobs.sh"
     text = JOBS.read_text(encoding="utf-8")
-    for there in ("/run/secrets/job-memory", "/proc/meminfo"):
+    for there in ("/run/secrets/job-memory", "/proc/meminfo", "/ccache"):
         assert there in text
-        text = text.replace(there, str(tmp_path / Path(there).name))
+        text = re.sub(rf"(?<![\w$]){there}\b", str(tmp_path / Path(there).name), text)
     copy.write_text(text, encoding="utf-8")
     (tmp_path / "meminfo").write_text("MemTotal: 9999999999 kB\nMemAvailable: 8388608 kB\nCached: 1 kB\n")
     return copy
@@ -115,3 +118,77 @@ def test_without_a_word_about_memory_nothing_is_limited(step: Path, content: str
     if content is not None:
         (step.parent / "job-memory").write_text(content)
     assert said(step) == {}
+
+
+CCACHE = """#!/bin/sh
+echo "$0 $CCACHE_DIR" >> "$LOG"
+case "$*" in
+  *-c*) echo direct_cache_hit >> "$CCACHE_STATSLOG"; echo cache_miss >> "$CCACHE_STATSLOG" ;;
+  *) echo called_for_link >> "$CCACHE_STATSLOG" ;;
+esac
+"""
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """A folder with a compiler of C and one of HIP, and with what the steps need beside them."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for name in ("gcc", "hipcc"):
+        (folder / name).write_text("#!/bin/sh\nexit 3\n")
+    for name in ("awk", "env", "ln", "mktemp", "nproc", "rm", "sh"):
+        found = shutil.which(name)
+        assert found is not None
+        (folder / name).symlink_to(found)
+    for path in folder.iterdir():
+        if not path.is_symlink():
+            path.chmod(0o755)
+    return folder
+
+
+def through(step: Path, programs: Path, command: str) -> tuple[int, str, str]:
+    env = {"PATH": str(programs), "LOG": str(step.parent / "log")}
+    done = process.run([programs / "sh", step, "sh", "-c", command], env=env)
+    return done.status, done.stdout, done.stderr
+
+
+def test_compilers_are_found_through_ccache_where_a_cache_is_mounted(step: Path, programs: Path) -> None:
+    """A stand-in for ccache: that the real one knows what it compiled is a test of real builds."""
+    (programs / "ccache").write_text(CCACHE)
+    (programs / "ccache").chmod(0o755)
+    (step.parent / "ccache").mkdir()
+    status, told, said = through(step, programs, 'gcc -c a.c && gcc a.o && "$PYTORCH_NVCC" -c b.hip; exit 5')
+    assert (status, told) == (5, "")
+    assert said.splitlines()[-1] == "ccache: 2 of 4 compiles were known"
+    started = [line.split() for line in (step.parent / "log").read_text().splitlines()]
+    assert [Path(program).name for program, _ in started] == ["gcc", "gcc", "hipcc"]
+    assert {cache for _, cache in started} == {str(step.parent / "ccache")}
+    assert not Path(started[0][0]).parent.exists()
+
+
+def test_a_command_that_compiles_nothing_says_nothing_of_ccache(step: Path, programs: Path) -> None:
+    (programs / "ccache").write_text(CCACHE)
+    (programs / "ccache").chmod(0o755)
+    (step.parent / "ccache").mkdir()
+    assert through(step, programs, "echo done") == (0, "done\n", "")
+
+
+def test_a_stage_without_ccache_says_so_and_compiles(step: Path, programs: Path) -> None:
+    (step.parent / "ccache").mkdir()
+    status, _, said = through(step, programs, "gcc -c a.c")
+    assert (status, said) == (3, "ccache: this stage has none, so everything is compiled\n")
+
+
+def test_without_a_cache_the_compilers_are_those_of_the_stage(step: Path, programs: Path) -> None:
+    (programs / "ccache").write_text(CCACHE)
+    (programs / "ccache").chmod(0o755)
+    assert through(step, programs, "gcc -c a.c") == (3, "", "")
+
+
+def test_only_steps_that_build_from_source_get_the_cache() -> None:
+    golden = (GOLDENS / "vllm-debian/Dockerfile").read_text()
+    cached = with_ccache(golden)
+    gone = [line for line in cached.splitlines() if "type=cache" not in line]
+    assert gone == golden.splitlines()
+    steps = [step for step in cached.split("\nRUN ") if "type=cache,id=rocm-images-ccache,target=/ccache" in step]
+    assert len(steps) == golden.count("build_wheel.py") + golden.count("build-source.sh") > 0
