@@ -92,7 +92,7 @@ def build(
         return _build(
             name, run, workspace=workspace, target=target, mirrors=mirrors, story=told, cache=cache,
             move_tag=move_tag, strict=strict, terms=terms or Terms(), builder=builder, signer=signer,
-            caches=caches, announce=announce,
+            caches=caches, ccache=ccache, announce=announce,
         )  # fmt: skip
     except Failure as failure:
         failed = failure
@@ -117,6 +117,7 @@ def _build(
     builder: str | None,
     signer: Signer | None,
     caches: Caches,
+    ccache: bool,
     announce: Callable[[Outcome], None],
 ) -> Outcome:
     terms.card(name)  # what cannot be tested as it has to be is not built at all

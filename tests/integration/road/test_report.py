@@ -1,4 +1,4 @@
-"""The report of a real build: its stages with the times they took, its layers, its tests, and what it is pinned by."""
+"""The report of a real build: its stages, its layers, its tests, and what it is pinned by."""
 
 from __future__ import annotations
 
