@@ -46,7 +46,7 @@ def bash(repository: Path) -> Iterator[tuple[int, bytearray]]:
     shown = bytearray()
     try:
         os.write(terminal, b"bind 'set enable-bracketed-paste off'; bind 'set bell-style none'\n")
-        os.write(terminal, b'eval "$(rocm-images --show-completion bash)"; echo so-"far"\n')
+        os.write(terminal, b'eval "$(rocm-images --show-completion)"; echo so-"far"\n')
         until(terminal, shown, b"so-far")
         yield terminal, shown
     finally:
