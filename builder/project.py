@@ -6,9 +6,9 @@ import hashlib
 import importlib.metadata
 import importlib.resources
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +145,12 @@ def tooling() -> Tooling:
     return Tooling(steps=steps, uv=importlib.metadata.version("uv"))
 
 
+# An image that others are built on is read for each of them, and with every question about circles. Of locks only
+# theirs are kept, so that those of a large repository are not all in memory. The text decides, not the file.
+_kept_recipe = lru_cache(maxsize=256)(parse_recipe)
+_kept_lock = lru_cache(maxsize=64)(lockfile.parse_lock)
+
+
 def load_recipe(workspace: Workspace, name: str) -> Recipe:
     """Read the recipe of an image. Raises `RecipeError`."""
     path = workspace.recipe(name)
@@ -157,7 +163,7 @@ def load_recipe(workspace: Workspace, name: str) -> Recipe:
         ) from missing
     except UnicodeDecodeError as error:
         raise RecipeError(f"{workspace.shown(path)}: not a TOML file: not UTF-8: {error}") from error
-    return parse_recipe(text, file=workspace.shown(path), name=name)
+    return _kept_recipe(text, file=workspace.shown(path), name=name)
 
 
 def names(workspace: Workspace) -> tuple[str, ...]:
@@ -172,19 +178,28 @@ def load_lock(workspace: Workspace, recipe: Recipe) -> tuple[Lock, str]:
     was made for another pin.
     """
     require_no_circle(workspace, recipe)
+    lock, text, _ = _fitting(workspace, recipe, lockfile.parse_lock)
+    return lock, hashlib.sha256(text.encode()).hexdigest()
+
+
+def _fitting(
+    workspace: Workspace, recipe: Recipe, parse: Callable[..., Lock]
+) -> tuple[Lock, str, dict[str, Below]]:
+    """Return the lock of a recipe that is on no circle, its text, and the images below; raises as `load_lock`."""
     path = workspace.lock(recipe.name)
     file, remedy = workspace.shown(path), f"rocm-images lock {recipe.name}"
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as missing:
         raise LockError(f"{file}: the recipe was never locked", hint=remedy) from missing
-    lock = lockfile.parse_lock(text, file=file)
+    lock = parse(text, file=file)
     trees = {name: source.tree for name, source in lock.source.items()}
     require_made_for(recipe, pins_of(recipe, trees), file=workspace.shown(workspace.recipe(recipe.name)))
-    offered = {name: each.offered for name, each in images_below(workspace, recipe).items()}
+    below = _below(workspace, recipe)
+    offered = {name: each.offered for name, each in below.items()}
     lockfile.require_fit(recipe, lock, file=file, offered=offered)
     require_unchanged(workspace, recipe, lock)
-    return lock, hashlib.sha256(text.encode()).hexdigest()
+    return lock, text, below
 
 
 def images_below(workspace: Workspace, recipe: Recipe) -> dict[str, Below]:
@@ -193,11 +208,15 @@ def images_below(workspace: Workspace, recipe: Recipe) -> dict[str, Below]:
     Raises `RecipeError` for one that is not there and for a circle, `LockError` for one whose lock does not fit.
     """
     require_no_circle(workspace, recipe)
+    return _below(workspace, recipe)
+
+
+def _below(workspace: Workspace, recipe: Recipe) -> dict[str, Below]:
     found = {}
     for name in recipe.bases:
         base = load_recipe(workspace, name)
-        lock, _ = load_lock(workspace, base)
-        under = images_below(workspace, base).get(base.base.runtime.recipe or "")
+        lock, _, lower = _fitting(workspace, base, _kept_lock)
+        under = lower.get(base.base.runtime.recipe or "")
         suite = under.debian if under is not None else base.base.runtime.debian
         packages = {p.name: p for p in under.packages} if under is not None else {}
         packages |= {p.name: p for p in lock.deb if p.stage != "build"}
@@ -231,23 +250,32 @@ def in_order(workspace: Workspace, chosen: Sequence[str]) -> tuple[str, ...]:
     ordered: dict[str, None] = {}
 
     def visit(name: str) -> None:
+        if name in ordered:
+            return
         recipe = load_recipe(workspace, name)
         require_no_circle(workspace, recipe)
         for base in recipe.bases:
             visit(base)
-        if name in chosen:
-            ordered[name] = None
+        ordered[name] = None
 
     for name in chosen:
         visit(name)
-    return tuple(ordered)
+    wanted = frozenset(chosen)
+    return tuple(name for name in ordered if name in wanted)
 
 
-def prepare(workspace: Workspace, name: str) -> Prepared:
-    """Read an image's recipe and lock and derive its keys."""
+def prepare(workspace: Workspace, name: str, *, bases: dict[str, Prepared] | None = None) -> Prepared:
+    """Read an image's recipe and lock and derive its keys.
+
+    `bases` keeps the images that others are built on, for a caller that prepares many while no file changes.
+    """
+    bases = {} if bases is None else bases
+    if name in bases:
+        return bases[name]
     recipe = load_recipe(workspace, name)
     lock, lock_hash = load_lock(workspace, recipe)
-    below = {base: prepare(workspace, base) for base in recipe.bases}
+    below = {base: prepare(workspace, base, bases=bases) for base in recipe.bases}
+    bases |= below
     inputs = plan.content_inputs(
         recipe, lock, tooling(), below={base: each.content_key for base, each in below.items()}
     )

@@ -1,4 +1,7 @@
-"""Finds the files of locked components where they are on this machine, or fetches them, to be read as trees."""
+"""Finds the files of locked components where they are on this machine, or fetches them, to be read as trees.
+
+What speaks to indexes and repositories is imported where something is fetched: `check` mostly fetches nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,6 @@ from builder.lockfile import Lock
 from builder.mirrors import Mirrors
 from builder.project import tree_hash
 from builder.recipe import Component, Recipe
-from builder.sources.download import Wanted, fetch_all
-from builder.sources.git import fetch_commit
-from builder.sources.index import LockedFile, fetch_wheels
 from builder.sources.store import Store
 from builder.sources.trees import read_tree
 from builder.sourcetree import SourceTree
@@ -77,12 +77,16 @@ class LockedTree:
         if there is not None or fetch is None:
             return there
         if source.sdist is not None:
+            from builder.sources.index import LockedFile, fetch_wheels
+
             wanted = LockedFile(
                 project=source.sdist, filename=locked.file or "", sha256=locked.sha256, size=locked.size,
                 index=locked.index, kind=locked.index_kind,
             )  # fmt: skip
             files = fetch_wheels([wanted], store=store, mirrors=fetch.mirrors, story=fetch.story)
         else:
+            from builder.sources.download import Wanted, fetch_all
+
             archive = Wanted(name=name, sha256=locked.sha256, size=locked.size, urls=(source.archive or "",))
             files = fetch_all([archive], store=store, mirrors=fetch.mirrors, story=fetch.story)
         return files[locked.sha256]
@@ -91,12 +95,16 @@ class LockedTree:
         source, cache = self.recipe.source[name], self.workspace.state / "git"
         url, commit = source.git or "", source.commit or ""
         if fetch is not None:
+            from builder.sources.git import fetch_commit
+
             return fetch_commit(
                 url, commit, tag=source.tag, branch=source.branch, submodules=source.submodules,
                 mirrors=fetch.mirrors, cache=cache, story=fetch.story,
             ).path  # fmt: skip
         if not (cache / "trees" / (commit if source.submodules else f"{commit}-alone")).is_dir():
             return None
+        from builder.sources.git import fetch_commit
+
         # Without tag and branch nobody is asked for what was fetched before; its files are compared all the same.
         return fetch_commit(url, commit, submodules=source.submodules, mirrors=Mirrors(), cache=cache).path
 
@@ -125,6 +133,8 @@ def _wheel(component: Component, lock: Lock, store: Store, fetch: Fetch | None) 
     there = store.get(file.sha256)
     if there is not None or fetch is None:
         return there
+    from builder.sources.index import LockedFile, fetch_wheels
+
     wanted = LockedFile(
         project=file.project, filename=file.file, sha256=file.sha256, size=file.size, index=file.index,
         kind=file.index_kind,

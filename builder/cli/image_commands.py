@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -103,20 +104,24 @@ def lock(
         rocm-images lock sglang-debian --update triton
         rocm-images lock --check
     """
+    from builder.project import in_order, load_lock, load_recipe
+
+    workspace, console = workspace_of(context), Console()
+    ordered = in_order(workspace, chosen_images(workspace, images))
+    if only_check:
+        gc.disable()  # as in `plan`
+        for name in ordered:
+            load_lock(workspace, load_recipe(workspace, name))
+        return
     from builder.checks.inventory import with_inventory
     from builder.checks.trees import Fetch
     from builder.lockfile import dump_lock
     from builder.mirrors import load_mirrors
-    from builder.project import in_order, load_lock, load_recipe
     from builder.resolve import make_lock, told
     from builder.workspace import write_atomic
 
-    workspace, console = workspace_of(context), Console()
-    for name in in_order(workspace, chosen_images(workspace, images)):
+    for name in ordered:
         recipe = load_recipe(workspace, name)
-        if only_check:
-            load_lock(workspace, recipe)
-            continue
         old = _old_lock(workspace, name)
         table = load_mirrors(workspace.root, mirrors)
         new = make_lock(

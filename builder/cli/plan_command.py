@@ -51,17 +51,18 @@ def plan(
 
     gc.disable()  # looking for circles in the values of 200 locks takes a fifth of the time, and there are none
     workspace, console = workspace_of(context), Console()
-    prepared: dict[str, Prepared] = {}
+    shared: dict[str, Prepared] = {}  # of 500 images with their locks, those alone stay in memory
+    needs: dict[str, tuple[str, ...]] = {}
+    plans: dict[str, Plan] = {}
+    asked: Mirrors | None = None
     waiting = list(chosen_images(workspace, images))
     while waiting:
         name = waiting.pop()
-        if name not in prepared:
-            prepared[name] = prepare(workspace, name)  # names a circle of images, so that there is none below
-            waiting.extend(prepared[name].recipe.bases)
-    placed = order({name: tuple(each.recipe.bases) for name, each in prepared.items()})
-    plans: dict[str, Plan] = {}
-    asked: Mirrors | None = None
-    for name, each in prepared.items():
+        if name in needs:
+            continue
+        each = prepare(workspace, name, bases=shared)  # names a circle of images, so that there is none below
+        needs[name] = tuple(each.recipe.bases)
+        waiting.extend(needs[name])
         target = target_of(publish, name)
         if target is None:
             plans[name] = plan_offline(workspace, each)
@@ -71,6 +72,7 @@ def plan(
 
             asked = asked or load_mirrors(workspace.root, mirrors)
             plans[name] = plan_image(workspace, each, target, mirrors=asked)
+    placed = order(needs)
     if as_matrix:
         jobs = matrix(placed, plans)
         parts = {f"matrix{end}": json.dumps(part) if part else "" for end, part in in_levels(jobs).items()}

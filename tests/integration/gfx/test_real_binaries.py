@@ -83,7 +83,7 @@ def samples(unpacked: Callable[[str], Path]) -> list[bytes]:
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 def test_real_binaries_with_other_bytes_are_read_to_an_end(samples: list[bytes], data: st.DataObject) -> None:
     sound = data.draw(st.sampled_from(samples))
     mangled = bytearray(sound[: data.draw(st.one_of(st.just(len(sound)), st.integers(0, len(sound))))])

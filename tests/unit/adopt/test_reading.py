@@ -278,7 +278,7 @@ FRAGMENTS = (
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=8))
 def test_every_line_of_any_input_is_accounted_for_and_every_draft_is_a_toml_file(parts: list[str]) -> None:
     text = "\n".join([f"FROM {BASE} AS one", *parts])

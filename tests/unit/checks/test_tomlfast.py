@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import tomli
 import tomli_w
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builder import tomlfast
@@ -38,14 +38,12 @@ def same(text: str) -> object:
 
 
 @given(head=st.dictionaries(st.sampled_from(["a", "b", "c"]), PLAIN), deb=TABLES, python=TABLES)
-@settings(deadline=None)
 def test_what_is_written_is_read_back(head: dict[str, str], deb: list[Any], python: list[Any]) -> None:
     table = head | {"deb": deb, "python": python}
     assert same(tomli_w.dumps(table)) == table
 
 
 @given(data=st.data(), deb=TABLES)
-@settings(deadline=None)
 def test_a_text_that_somebody_changed_is_read_as_ever(data: st.DataObject, deb: list[Any]) -> None:
     text = tomli_w.dumps({"schema": 1, "deb": deb, "python": [{"a": "x", "b": 3}]})
     place = data.draw(st.integers(0, len(text)))

@@ -94,7 +94,7 @@ def test_a_table_of_versions_that_counts_itself_over_and_over_is_unreadable() ->
         read(memoryview(bytes(data)))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(st.tuples(st.integers(0, len(FULL) - 1), st.integers(0, 255)), min_size=1, max_size=12))
 def test_a_mangled_file_is_read_or_unreadable_and_nothing_else(changes: list[tuple[int, int]]) -> None:
     data = bytearray(FULL)

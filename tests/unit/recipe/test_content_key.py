@@ -47,7 +47,7 @@ def test_every_key_of_the_image_is_tried() -> None:
 
 
 @pytest.mark.parametrize("item", KINDS, ids=[f"{number}-{item.name}" for number, item in enumerate(KINDS)])
-@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(word=st.from_regex(r"z[a-y]{3,8}", fullmatch=True))
 def test_f93_one_kind_of_input_moves_the_key_exactly_when_the_table_says_so(
     item: Kind, word: str, tmp_path_factory: pytest.TempPathFactory

@@ -36,7 +36,7 @@ def test_every_row_of_the_table_is_tried_and_nothing_that_is_no_row() -> None:
 
 
 @pytest.mark.parametrize("item", ALL, ids=[f"{number}-{item.name}" for number, item in enumerate(ALL)])
-@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(word=st.from_regex(r"z[a-y]{3,8}", fullmatch=True))
 def test_an_input_moves_the_fingerprint_exactly_when_the_table_says_so(
     item: Moving, word: str, tmp_path_factory: pytest.TempPathFactory
@@ -50,7 +50,7 @@ def test_an_input_moves_the_fingerprint_exactly_when_the_table_says_so(
 
 
 @pytest.mark.parametrize("item", KINDS, ids=[f"{number}-{item.name}" for number, item in enumerate(KINDS)])
-@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(word=st.from_regex(r"z[a-y]{3,8}", fullmatch=True))
 def test_of_all_inputs_of_an_image_those_that_are_counted_move_its_fingerprint(
     item: Kind, word: str, tmp_path_factory: pytest.TempPathFactory
@@ -67,7 +67,7 @@ def test_of_all_inputs_of_an_image_those_that_are_counted_move_its_fingerprint(
     changes=st.lists(st.sampled_from([each for each in STAYING if each.text == samples.FULL]), unique=True),
     moving=st.sampled_from([each for each in MOVING if each.text == samples.FULL]),
 )
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_leaves_it_hides_nothing_that_moves_it(
     changes: list[Moving], moving: Moving, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

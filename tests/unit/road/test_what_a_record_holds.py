@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builder import origins
@@ -160,7 +160,6 @@ SECRET = st.text(alphabet=st.characters(codec="ascii", categories=("L", "N")), m
 )
 
 
-@settings(deadline=None)
 @given(user=SECRET, password=SECRET, scheme=st.sampled_from(["https", "http", "ssh", "git"]))
 def test_no_password_of_any_address_is_in_a_record(user: str, password: str, scheme: str) -> None:
     recipe, lock = everything()
