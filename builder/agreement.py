@@ -70,10 +70,26 @@ def _bases(recipe: View) -> Iterator[Problem]:
             "base.runtime.env",
             "expected no table here; what the image is served with is [image.env]",
         )
+    for stage in _STAGES:
+        yield from _added_suites(base.table(stage).table("debian"), f"base.{stage}.debian")
     suite, python = runtime.table("debian").text("suite"), recipe.text("python")
     brings = _PYTHON_OF_SUITE.get(suite or "")
     if brings is not None and python is not None and python != brings:
         yield Problem("python", f"expected {brings!r}, the Python of Debian {suite}, got {shown(python)}")
+
+
+def _added_suites(debian: View, where: str) -> Iterator[Problem]:
+    """Check that every suite beside a base's own is another one, and every package is taken from one suite."""
+    suites, packages = [debian.text("suite")], set[str]()
+    for place, added in enumerate(debian.tables("also")):
+        suite, here = added.text("suite"), f"{where}.also[{place}]"
+        if suite is not None and suite in suites:
+            yield Problem(f"{here}.suite", f"expected another suite; {shown(suite)} is named before")
+        suites.append(suite)
+        for name in added.texts("packages"):
+            if name in packages:
+                yield Problem(f"{here}.packages", f"{shown(name)} is taken from another suite already")
+        packages |= set(added.texts("packages"))
 
 
 def _one_of(table: View, keys: tuple[str, ...], where: str) -> Iterator[Problem]:

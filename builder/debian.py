@@ -21,10 +21,10 @@ from typing import Literal
 from urllib.parse import unquote
 
 from builder import process
+from builder.debiantable import AddedSuite, DebianBase
 from builder.errors import BuildError, EngineError, LockError, RecipeError
 from builder.lockfile import DebianPackage
 from builder.mirrors import DebianMirror
-from builder.recipe import DebianBase
 
 _log = logging.getLogger(__name__)
 
@@ -32,6 +32,8 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 ARCHITECTURE = "amd64"
 # Manuals and translations are of no use in a served image; licences stay.
 _NOT_UNPACKED = ("/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/doc/*")
+# Priorities of apt (apt_preferences(5)): above 500, that of a suite, and never chosen.
+_TAKEN, _LEFT = 990, -1
 _UNPACKED_ALL_THE_SAME = ("/usr/share/doc/*/copyright", "/usr/share/locale/locale.alias")
 
 
@@ -61,6 +63,8 @@ def resolve(
     """
     stages = {name: stage for name, stage in (("build", build), ("runtime", runtime)) if stage is not None}
     with _private_apt(base, mirror) as apt:
+        for added in base.also:
+            _require_all_of(apt, added, file=file)
         stanzas = _available(apt)
         minimal = sorted(
             name for name, s in stanzas.items() if s.get("Essential") == "yes" or s.get("Priority") == "required"
@@ -75,7 +79,7 @@ def resolve(
             for package in stage.apt:
                 if package not in stanzas and not _is_virtual(package, stanzas):
                     raise RecipeError(
-                        f"{file}: base.{name}.apt: Debian {base.suite} has no package {package!r}",
+                        f"{file}: base.{name}.apt: Debian {base.words} has no package {package!r}",
                         hint=f"apt-cache search {package}",
                     )
             _pretend_installed(apt, stage.installed or (), stanzas)
@@ -145,13 +149,18 @@ def _private_apt(base: DebianBase, mirror: DebianMirror) -> Iterator[Path]:
         for folder in ("lists/partial", "cache/archives/partial", "etc"):
             (root / folder).mkdir(parents=True)
         (root / "status").touch()
+        suites = [base.suite, *(added.suite for added in base.also)]
         (root / "sources.list").write_text(
-            f"deb [signed-by={KEYRING}] {mirror.url} {base.suite} {' '.join(base.components)}\n"
+            "".join(
+                f"deb [signed-by={KEYRING}] {mirror.url} {suite} {' '.join(base.components)}\n" for suite in suites
+            )
         )
+        (root / "preferences").write_text("\n".join(_preference(added) for added in base.also))
         options = {
             "Dir": name, "Dir::State": f"{name}/", "Dir::State::lists": f"{name}/lists",
             "Dir::State::status": f"{name}/status", "Dir::Cache": f"{name}/cache", "Dir::Etc": f"{name}/etc",
-            "Dir::Etc::sourcelist": f"{name}/sources.list", "APT::Architecture": ARCHITECTURE,
+            "Dir::Etc::sourcelist": f"{name}/sources.list",
+            "Dir::Etc::preferences": f"{name}/preferences", "APT::Architecture": ARCHITECTURE,
             "APT::Install-Recommends": "false", "APT::Sandbox::User": "root", "Acquire::Languages": "none",
             "Acquire::Retries": "5", "Acquire::Check-Valid-Until": "false" if mirror.allow_expired else "true",
         }  # fmt: skip
@@ -163,11 +172,39 @@ def _private_apt(base: DebianBase, mirror: DebianMirror) -> Iterator[Path]:
         update = _apt(root, "apt-get", "update", "--error-on=any")
         if update.status:
             raise EngineError(
-                f"the Debian mirror {mirror.url} ({mirror.origin}) cannot be read for suite {base.suite!r}",
+                f"the Debian mirror {mirror.url} ({mirror.origin}) cannot be read for suite "
+                + " and ".join(map(repr, suites)),
                 details=update.tail,
                 hint="name another under [debian] in mirrors.toml; for an expired one see docs/mirrors.md",
             )
         yield root
+
+
+def _preference(added: AddedSuite) -> str:
+    """Return what makes apt take some packages of a suite, and nothing else of it.
+
+    A suite has two names, and a recipe may say either: experimental is rc-buggy by its code name.
+    """
+    return "\n".join(
+        f"Package: {packages}\nPin: release {field}={added.suite}\nPin-Priority: {priority}\n"
+        for packages, priority in ((" ".join(sorted(added.packages)), _TAKEN), ("*", _LEFT))
+        for field in ("n", "a")
+    )
+
+
+def _require_all_of(apt: Path, added: AddedSuite, *, file: str) -> None:
+    """Raise `RecipeError` for a package that a recipe takes from a suite that does not have it."""
+    listed = _apt(apt, "apt-get", "indextargets", "--format", "$(RELEASE)|$(FILENAME)", "Created-By: Packages")
+    lists = [line.split("|") for line in listed.stdout.splitlines()]
+    has: set[str] = set()
+    for stanza in _stanzas("\n\n".join(Path(path).read_text() for suite, path in lists if suite == added.suite)):
+        has |= {stanza["Package"], f"src:{stanza.get('Source', stanza['Package']).partition(' ')[0]}"}
+    if missing := sorted(set(added.packages) - has):
+        raise RecipeError(
+            f"{file}: base: Debian {added.suite} has no package {missing[0]!r}",
+            details=tuple(f"nor {name!r}" for name in missing[1:]),
+            hint="name it as that suite does, or leave it to the base's own",
+        )
 
 
 def _apt(root: Path, *argv: str) -> process.Completed:
@@ -175,15 +212,17 @@ def _apt(root: Path, *argv: str) -> process.Completed:
 
 
 def _available(apt: Path) -> dict[str, dict[str, str]]:
-    """Return the fields of the newest version of every package, by name."""
-    stanzas: dict[str, dict[str, str]] = {}
-    for text in _apt(apt, "apt-cache", "dumpavail").stdout.split("\n\n"):
+    """Return the fields of the version of every package that apt would install, by name."""
+    return {stanza["Package"]: stanza for stanza in _stanzas(_apt(apt, "apt-cache", "dumpavail").stdout)}
+
+
+def _stanzas(text: str) -> Iterator[dict[str, str]]:
+    for part in text.split("\n\n"):
         stanza = dict(
-            line.split(": ", 1) for line in text.splitlines() if not line.startswith(" ") and ": " in line
+            line.split(": ", 1) for line in part.splitlines() if not line.startswith(" ") and ": " in line
         )
         if "Package" in stanza:
-            stanzas[stanza["Package"]] = stanza
-    return stanzas
+            yield stanza
 
 
 def _is_virtual(name: str, stanzas: Mapping[str, Mapping[str, str]]) -> bool:
@@ -206,11 +245,15 @@ def _closure(apt: Path, names: Iterable[str], *, file: str, stage: str) -> Itera
 
 
 def _published(apt: Path) -> int:
-    releases = sorted((apt / "lists").glob("*Release"))
-    for line in releases[0].read_text().splitlines():
-        if line.startswith("Date: "):
-            return int(parsedate_to_datetime(line.removeprefix("Date: ")).timestamp())
-    raise EngineError("the Debian mirror's Release file has no date")
+    dates = [
+        int(parsedate_to_datetime(line.removeprefix("Date: ")).timestamp())
+        for release in (apt / "lists").glob("*Release")
+        for line in release.read_text().splitlines()
+        if line.startswith("Date: ")
+    ]
+    if not dates:
+        raise EngineError("the Debian mirror's Release file has no date")
+    return max(dates)
 
 
 def bootstrap(

@@ -285,6 +285,21 @@ Suite = Annotated[
         _MOVING_SUITES, "the code name of a suite, such as 'trixie', not one that moves from release to release"
     ),
 ]
+AddedSuite = Annotated[
+    str,
+    Form(r"[a-z0-9]+(?:[._-][a-z0-9]+)*", "the name of a Debian suite, such as 'trixie-backports'", 64),
+    NoneOf(
+        tuple(suite for suite in _MOVING_SUITES if suite != "experimental"),
+        "the name of a suite, such as 'experimental', not one that moves from release to release",
+    ),
+]
+SuitePackage = Annotated[
+    str,
+    Form(
+        r"(?:src:)?[a-z0-9][a-z0-9+.-]*[a-z0-9+.]",
+        "the name of a Debian package, or 'src:' and the name of a source package",
+    ),
+]
 AptPackage = Annotated[
     str, Form(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.]", "the name of a Debian package, without version or sign")
 ]
@@ -401,6 +416,7 @@ Libraries = Annotated[tuple[Library, ...], type_tuple, Distinct()]
 Loaders = Annotated[tuple[Loader, ...], type_tuple, Distinct()]
 AbsolutePaths = Annotated[tuple[AbsolutePath, ...], type_tuple, Distinct()]
 AptPackages = Annotated[tuple[AptPackage, ...], type_tuple, Distinct()]
+SuitePackages = Annotated[tuple[SuitePackage, ...], type_tuple, Distinct(least=1)]
 Targets = Annotated[tuple[Target, ...], type_tuple, Distinct()]
 SomeTargets = Annotated[tuple[Target, ...], type_tuple, Distinct(least=1)]
 Devices = Annotated[tuple[Device, ...], type_tuple, Distinct()]

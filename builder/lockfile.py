@@ -229,7 +229,7 @@ def asked(recipe: Recipe) -> dict[str, str]:
 def _base(stage: str, base: Base) -> dict[str, object]:
     wanted: dict[str, object] = {f"base.{stage}.apt": sorted(base.apt)}
     if base.debian is not None:
-        wanted[f"base.{stage}.debian"] = base.debian.model_dump(by_alias=True)
+        wanted[f"base.{stage}.debian"] = base.debian.content
     if base.recipe is not None:
         wanted[f"base.{stage}.recipe"] = base.recipe
     return wanted

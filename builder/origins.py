@@ -43,6 +43,7 @@ def _base(stage: _Stage, base: Base, lock: Lock, below: Mapping[str, tuple[str, 
         made = {"image": base.image, "digest": str(parse_reference(base.image).digest)}
     elif base.debian is not None:
         made = {"debian": base.debian.suite, "areas": list(base.debian.components)}
+        made |= {"also": base.debian.added} if base.debian.also else {}
         made["packages"] = packages_hash(lock.packages("base"))
     elif base.recipe is not None:
         content_key, fingerprint = below[base.recipe]
@@ -58,7 +59,8 @@ def base_in_words(base: Mapping[str, Any] | str) -> str:
     """Return what a stage starts from in short, of an entry that `bases` made."""
     if isinstance(base, str):
         return base
-    return str(base.get("image") or base.get("recipe") or f"debian {base.get('debian')}")
+    more = f" with {', '.join(base['also'])}" if base.get("also") else ""
+    return str(base.get("image") or base.get("recipe") or f"debian {base.get('debian')}{more}")
 
 
 def packages_hash(packages: Iterable[DebianPackage]) -> str:

@@ -89,7 +89,7 @@ def content_inputs(
         inputs["uv"] = tooling.uv
     inputs |= {f"step.{name}": digest for name, digest in tooling.steps.items() if name in used}
     for stage, base in (("build", recipe.base.build), ("runtime", recipe.base.runtime)):
-        inputs[f"base.{stage}"] = base.image or (base.debian and base.debian.model_dump(by_alias=True))
+        inputs[f"base.{stage}"] = base.image or (base.debian and base.debian.content)
         inputs[f"base.{stage}.env"] = base.env
         if base.recipe is not None:
             inputs[f"base.{stage}"] = {"recipe": base.recipe, "content-key": (below or {}).get(base.recipe)}

@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, Validation
 from builder import grammar
 from builder.agreement import disagreements
 from builder.buildtable import Build
+from builder.debiantable import DebianBase
 from builder.errors import PatchError, RecipeError
 from builder.grammar import PLACEHOLDERS, Name, Sha256, type_tuple
 from builder.kvcache import KvSetting, KvValue
@@ -33,13 +34,6 @@ __all__ = [
 SCHEMA = 1
 BUILD_SUFFIX = ".build"  # of the layer of a component's build requirements, which is in no image
 _DESCRIBED = "every key is described in docs/recipe.md"
-
-
-class DebianBase(Table):
-    """A base bootstrapped from Debian packages, without any registry."""
-
-    suite: Annotated[grammar.Suite, Field(description="Code name of the Debian suite, for example 'trixie'.")]
-    components: Annotated[grammar.Names, Field(description="Archive areas to take packages from.")] = ("main",)
 
 
 class Base(Table):
@@ -62,7 +56,7 @@ class Base(Table):
     @property
     def origin(self) -> str:
         """What it starts from, in words: a reference, an image of this project, or a suite of Debian."""
-        return self.image or self.recipe or f"debian {self.debian.suite if self.debian else ''}"
+        return self.image or self.recipe or f"debian {self.debian.words if self.debian else ''}"
 
 
 class Bases(Table):

@@ -129,7 +129,7 @@ def _adds_packages(base: Base, lock: Lock, stage: str) -> bool:
 
 
 def _base_stage(name: str, context: str, base: Base, lock: Lock, stage: str, *, env: bool) -> str:
-    debian = f"Debian {base.debian.suite if base.debian else ''}, made of the locked packages"
+    debian = f"Debian {base.debian.words if base.debian else ''}, made of the locked packages"
     origin = base.image or (f"the image {base.recipe} of this project" if base.recipe else debian)
     lines = [f"# {origin}", "# hadolint ignore=DL3006", f"FROM {context} AS {name}"]
     if base.debian is None:  # may end as another user

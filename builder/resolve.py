@@ -115,7 +115,7 @@ def _debian(
             suites.add(bottom)
     epochs = [each.lock.epoch for each in below.values()]
     if len(suites) > 1:
-        names = ", ".join(sorted(suite.suite for suite in suites))
+        names = ", ".join(sorted(suite.words for suite in suites))
         raise RecipeError(f"{where}: base: its stages are made of different Debian suites: {names}")
     suite = next(iter(suites), None)
     if suite is None or not stages:
@@ -123,7 +123,7 @@ def _debian(
     mirror = mirrors.debian_mirror(suite.suite)
     if mirror.allow_expired:
         story.warn(f"Release files that have expired are accepted from {mirror.url} ({mirror.origin})")
-    with story.step(f"resolving Debian {suite.suite} packages from {mirror.url} ({mirror.origin})"):
+    with story.step(f"resolving Debian {suite.words} packages from {mirror.url} ({mirror.origin})"):
         found = debian.resolve(
             suite, build=stages.get("build"), runtime=stages.get("runtime"), mirror=mirror, file=where
         )

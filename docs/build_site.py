@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes a small site of README.md and the pages beside this file: `docs/build_site.py FOLDER`.
 
-Strict: a link, an anchor or a picture that leads nowhere, and a page that is in no group, end it with every one of
-them and without a site. The pages have no script and fetch nothing.
+Strict: a link, an anchor or a picture that leads nowhere ends it with every one of them and without a site. The pages
+have no script and fetch nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GROUPS = (
     ("Patches", ("docs/patches", "docs/edits", "docs/hooks")),
     ("Checking", ("docs/check", "docs/rules", "docs/static-checks", "docs/gfx-audit", "docs/compare")),
     ("Keeping up", ("docs/renovate", "docs/bump-check", "docs/ci", "docs/mirrors", "docs/supply-chain")),
-    ("This project", ("docs/failure-catalog", "docs/contributing", "CHANGELOG")),
+    ("This project", ("docs/failure-catalog", "docs/contributing", "CHANGELOG")),  # and what is in no group
 )
 SHEET = """\
 :root{color-scheme:light dark;--paper:#fbfbf9;--ink:#1d2126;--quiet:#5a626c;--line:#d8dbdf;--card:#fff;
@@ -67,9 +67,7 @@ def main(words: list[str]) -> int:
 def build(out: Path, root: Path = ROOT) -> list[str]:
     """Write the site of the repository `root` into `out`, unless something is wrong; return what is, in lines."""
     pages = {name: (root / f"{name}.md").read_text(encoding="utf-8") for name in _names(root)}
-    listed = [name for _, names in GROUPS for name in names]
-    wrong = [f"{name}.md: is in no group of docs/build_site.py" for name in pages if name not in listed]
-    wrong += [f"{name}.md: is not there" for name in listed if name not in pages]
+    wrong = [f"{name}.md: is not there" for _, names in GROUPS for name in names if name not in pages]
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
     read = {name: reader.parse(text) for name, text in pages.items()}
     anchors = {name: dict(_anchors(tokens)) for name, tokens in read.items()}
@@ -167,7 +165,9 @@ def _within(folder: PurePosixPath, path: str) -> str | None:
 
 def _page(name: str, titles: dict[str, str], body: str) -> str:
     menu = []
-    for title, names in GROUPS:
+    grouped = {other for _, names in GROUPS for other in names}
+    rest = tuple(other for other in titles if other not in grouped)
+    for title, names in (*GROUPS[:-1], (GROUPS[-1][0], (*GROUPS[-1][1], *rest))):
         menu.append(f"<b>{html.escape(title)}</b>")
         for other in names:
             here = ' aria-current="page"' if other == name else ""

@@ -40,6 +40,14 @@ class ComponentVersion:
     distribution: str | None = None
     apt: str | None = None
 
+    @property
+    def asked(self) -> str | None:
+        """The distribution that tells its version; None where dpkg does.
+
+        Debian calls its packages of Python `python3-…`; compilers and libraries are no distribution.
+        """
+        return self.distribution if self.apt is None or self.apt.startswith("python3-") else None
+
     def is_pinned_at(self, found: str) -> bool:
         """Tell whether a version that the image tells is the pinned one.
 
@@ -50,7 +58,7 @@ class ComponentVersion:
             return True
         if self.apt is None:
             return False
-        upstream = found if self.distribution else found.partition(":")[2] or found
+        upstream = found if self.asked is not None else found.partition(":")[2] or found
         return re.sub(r"(\+(dfsg|ds|debian)[^-]*)?(-[^-]+)?$", "", upstream) == self.version
 
 

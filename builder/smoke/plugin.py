@@ -35,7 +35,15 @@ _CONTRACT = pytest.StashKey[Contract]()
 _PROBING = pytest.StashKey[Probing]()
 _AHEAD = pytest.StashKey[Ahead]()
 _QUICKEST_FIRST = ("triton", "hipcc", "hip-module", "sglang-hash", "torch-inline")
-_UNNAMED = ("compiles", "fingerprint", "needed", "program", "served_engine")  # of which an image has one
+_PROBE = "rocm-images-probe"  # the distribution that images/rocm-debian builds from source
+_UNNAMED = (
+    "compiles",
+    "fingerprint",
+    "needed",
+    "probe_extension",
+    "program",
+    "served_engine",
+)  # of which an image has one
 _NEED_PYTHON = frozenset({"probe", "probe_in", "probed", "shared_probe"})
 _NEED_SHELL = frozenset({"fresh", "fresh_host", "host", "shared", "start"})
 
@@ -86,12 +94,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left: list[pytest.Item] = []
     for item in items:
         compiles = item.get_closest_marker("jit")
+        absent = item.get_closest_marker("not_asked") is not None
         why = _why_not(item, config)
-        if why is not None:
+        if absent and "probe_extension" in getattr(item, "fixturenames", ()):
+            left.append(item)  # what only some images have is not told of the others
+        elif why is not None:
             item.stash[NOT_RUN] = True
             item.add_marker(pytest.mark.skip(reason=why))
             asked.append(item)
-        elif item.get_closest_marker("not_asked") or (compiles and compiles.args[0] not in contract.jit):
+        elif absent or (compiles and compiles.args[0] not in contract.jit):
             left.append(item)
         else:
             asked.append(item)
@@ -288,6 +299,7 @@ def _per_contract(contract: Contract) -> dict[str, Sequence[object]]:
         "needed": [programs] if (programs := needed_programs(contract)) else [],
         "required": contract.required,
         "served_engine": [contract.engine] if contract.engine is not None else [],
+        "probe_extension": [each.name for each in contract.components if each.distribution == _PROBE][:1],
         "program": [*contract.entrypoint, *contract.cmd][:1],
         "label": sorted(contract.labels),
         "fingerprint": [contract.fingerprint] if contract.fingerprint is not None else [],

@@ -18,7 +18,7 @@ def installed(shared_probe: Probe, contract: Contract) -> dict[str, Any]:
     """Ask the image once about its components, modules and forbidden distributions."""
     return shared_probe(
         "distributions",
-        components=[(each.name, each.distribution, each.apt) for each in contract.components],
+        components=[(each.name, each.asked, each.apt) for each in contract.components],
         imports=list(contract.imports),
         absent=list(contract.absent),
     )
@@ -28,7 +28,7 @@ def installed(shared_probe: Probe, contract: Contract) -> dict[str, Any]:
 @pytest.mark.hint("look for a later install step that replaced it, or for a version that was stamped without git")
 def test_the_version_equals_the_pin(component: ComponentVersion, installed: dict[str, Any]) -> None:
     """Something else than the pinned version would be served, and every report would name the wrong one."""
-    where = f"distribution {component.distribution}" if component.distribution else f"package {component.apt}"
+    where = f"distribution {component.asked}" if component.asked else f"package {component.apt}"
     found = installed["versions"][component.name]
     if found is None:
         raise unfit(f"component {component.name}: the {where} is not in the image, pinned is {component.version}")

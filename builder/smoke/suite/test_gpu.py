@@ -78,6 +78,22 @@ def test_a_hip_kernel_computes_on_the_card(card_probe: CardProbe, contract: Cont
 
 
 @pytest.mark.gpu
+@pytest.mark.asks("python", "components")
+@pytest.mark.hint("compare the targets that the extension was built for with the card, and ROCm with the driver")
+def test_what_was_compiled_for_the_cards_computes_on_each(probe_extension: str, card_probe: CardProbe) -> None:
+    """Every kernel that the build compiled would die, or compute something else, although its target is right."""
+    for card in card_probe("gpu_extension")["cards"]:
+        who = f"{card['name']} ({card['target']})"
+        if card["difference"] != 0:
+            raise unfit(f"{probe_extension}: a sum on the card {who} is off by {card['difference']:g}")
+        if card["lds"] != card["lds_per_block"]:
+            raise unfit(
+                f"{probe_extension}: the card {who} tells of {card['lds_per_block']} bytes of LDS, usable are "
+                f"{card['lds']}"
+            )
+
+
+@pytest.mark.gpu
 @pytest.mark.jit("triton")
 @pytest.mark.asks("python")
 @pytest.mark.hint("compare Triton with the torch of the image, and its targets with the card")

@@ -6,6 +6,9 @@ import re
 
 import pytest
 
+from builder.pins import pins
+from builder.recipe import parse_recipe
+
 from ..project import REPOSITORY
 from .conftest import LOCKED, LOCKED_AND_MOVED, NEW_ACTION, OWN, RECIPES, Scene, actions
 
@@ -29,12 +32,20 @@ def test_every_look_up_was_answered_and_nothing_was_asked_of_anybody_else(scene:
     assert scene.first.asked == scene.second.asked == {"127.0.0.1"}
 
 
-def test_shipped_recipes_have_one_branch_each_and_actions_their_own(scene: Scene) -> None:
+def test_shipped_recipes_with_something_to_move_have_one_branch_each_and_actions_their_own(scene: Scene) -> None:
     of_actions = {
         f"renovate/{action.replace('/', '-')}-{version.partition('.')[0][1:]}.x"
         for action, _, version in actions()
     }
-    of_recipes = {f"renovate/image-{path.parent.name}" for path in (REPOSITORY / "images").glob("*/recipe.toml")}
+    shipped = {
+        path.parent.name: pins(parse_recipe(path.read_text(encoding="utf-8"), file=path.name))
+        for path in (REPOSITORY / "images").glob("*/recipe.toml")
+    }
+    of_recipes = {
+        f"renovate/image-{name}"
+        for name, found in shipped.items()
+        if {pin.kind for pin in found} - {"requirement"}
+    }
     assert set(scene.first.branches(OWN)) == of_recipes | of_actions
     assert {each["result"] for each in scene.first.branches(OWN).values()} == {"pr-created"}
     assert set(scene.forge.hosted[OWN].branches()) == set(scene.first.branches(OWN))

@@ -226,6 +226,12 @@ def areas_of_a_bootstrapped_base(state: OnDisk, word: str) -> None:
 
 
 @kind(BASES)
+def packages_of_another_suite(state: OnDisk, word: str) -> None:
+    for base in state.recipe["base"].values():
+        base["debian"]["also"] = [{"suite": "experimental", "packages": [word]}]
+
+
+@kind(BASES)
 def build_environment(state: OnDisk, word: str) -> None:
     state.recipe["base"]["build"]["env"]["CC"] = word
 

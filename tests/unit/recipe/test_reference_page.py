@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from builder.buildtable import Build
+from builder.debiantable import AddedSuite
 from builder.patchtables import Edit, Hook, Overlay, Patch, Probe, Series
 from builder.publishtable import Publish
 from builder.recipe import Base, Component, DebianBase, Image, Override, Recipe, Smoke, Source, Table
@@ -42,7 +43,12 @@ def keys(model: type[Table]) -> list[str]:
     ("heading", "expected"),
     [
         ("Top level", [key for key in keys(Recipe) if key not in TABLES_OF_THEIR_OWN]),
-        ("`[base.build]` and `[base.runtime]`", keys(Base) + [f"debian.{key}" for key in keys(DebianBase)]),
+        (
+            "`[base.build]` and `[base.runtime]`",
+            keys(Base)
+            + [f"debian.{key}" for key in keys(DebianBase)]
+            + [f"debian.also.{key}" for key in keys(AddedSuite)],
+        ),
         ("`[source.NAME]`", keys(Source)),
         ("`[[component]]`", keys(Component)),
         (

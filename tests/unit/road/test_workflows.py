@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[3]
 BIN = Path(sys.executable).parent
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.y*ml"))
 ACTION = ROOT / ".github/actions/image/action.yml"
-OF_THE_PROJECT = ("check.yml", "release.yml")  # which are about this project alone
-OF_IMAGES = [path for path in WORKFLOWS if path.name not in OF_THE_PROJECT]
+OF_THIS_PROJECT = ("check.yml", "release.yml", "rocm-debian.yml")  # nobody else calls them
+OF_IMAGES = [path for path in WORKFLOWS if path.name not in OF_THIS_PROJECT]
 INSTALL = ".rocm-images/program/requirements/install runtime"
 each = pytest.mark.parametrize("path", [*WORKFLOWS, ACTION], ids=lambda path: path.name)
 each_with_steps = pytest.mark.parametrize("path", [*OF_IMAGES, ACTION], ids=lambda path: path.name)
@@ -45,6 +45,12 @@ def scripts(path: Path) -> list[str]:
 def test_there_is_a_workflow_that_runs_the_check_as_a_person_does() -> None:
     assert any("./check\n" in path.read_text(encoding="utf-8") for path in WORKFLOWS)
     assert sorted(path.stem for path in OF_IMAGES) == ["bump", "fetchable", "images", "pins"]
+
+
+def test_what_takes_too_long_for_the_check_is_built_every_week() -> None:
+    path = ROOT / ".github/workflows/rocm-debian.yml"
+    assert "schedule" in load(path)["on"]
+    assert scripts(path)[-1] == "sudo .venv/bin/rocm-images build vllm-debian-rocm"
 
 
 @each

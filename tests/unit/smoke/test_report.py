@@ -133,6 +133,16 @@ def test_without_an_engine_nothing_is_said_about_the_image(
         ),
         (ComponentVersion(name="torch", version="2.6.0", apt="python3-torch"), "2.6.0+dfsg-7", True),
         (ComponentVersion(name="hipcc", version="5.7.1", apt="hipcc"), "5.7.1-6+deb13u1", True),
+        (
+            ComponentVersion(name="hipcc", version="7.2.4", distribution="hipcc", apt="hipcc"),
+            "7.2.4+dfsg-1~exp1",
+            True,
+        ),
+        (
+            ComponentVersion(name="clang", version="17.0.6", distribution="clang", apt="clang-17"),
+            "1:17.0.6-22",
+            True,
+        ),
         (ComponentVersion(name="hipcc", version="5.7.1-6+deb13u1", apt="hipcc"), "5.7.1-6+deb13u1", True),
         (ComponentVersion(name="hipcc", version="5.7", apt="hipcc"), "5.7.1-6+deb13u1", False),
         (ComponentVersion(name="clang", version="17.0.6", apt="clang-17"), "1:17.0.6-22+b2", True),
