@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes a small site of README.md and the pages beside this file: `docs/build_site.py FOLDER`.
 
-Strict: a link, an anchor or a picture that leads nowhere ends it with every one of them and without a site. The pages
-have no script and fetch nothing.
+Strict: a link, an anchor or a picture that leads nowhere ends it with every one of them and without a site. The
+pages have no script and fetch nothing.
 """
 
 from __future__ import annotations
