@@ -57,8 +57,9 @@ def _told(steps: Iterable[Step]) -> dict[str, tuple[str, str]]:
     for stage, own in states.items():
         kinds = {step.state for step in own}
         seconds = sum(step.seconds for step in own)
-        state = next(kind for kind in ("failed", "stopped", "done", "cached") if kind in kinds)
-        found[stage] = (state, "from the cache" if state == "cached" else f"{state}, {seconds:.1f} s")
+        state = next(kind for kind in ("failed", "stopped", "done", "cached", "untold") if kind in kinds)
+        words = {"cached": "from the cache", "untold": "with an equal one"}
+        found[stage] = (state, words.get(state, f"{state}, {seconds:.1f} s"))
     return found
 
 

@@ -21,7 +21,7 @@ class Ended:
 class Step:
     """A step of a stage of the Dockerfile: what it ran, seconds, and what became of it.
 
-    `state` is done, cached, failed or stopped.
+    `state` is done, cached, failed, stopped, or untold where only an equal step told its end.
     """
 
     stage: str

@@ -137,11 +137,7 @@ def _layers(layers: Sequence[Layer] | None) -> Markup:
 
 
 def _timings(report: BuildReport) -> Markup | None:
-    ran = [
-        step
-        for step in report.steps
-        if step.state != "cached" and (step.seconds >= _SHORT or step.state != "done")
-    ]
+    ran = [step for step in report.steps if step.seconds >= _SHORT or step.state in ("failed", "stopped")]
     if not report.took and not ran:
         return None
     most = max([each.seconds for each in report.took] + [step.seconds for step in ran], default=0.0)

@@ -26,7 +26,11 @@ class Stage:
 
 
 def steps(log: Iterable[str]) -> tuple[Step, ...]:
-    """Return the steps that ran, in the order they were begun."""
+    """Return the steps that ran, in the order they were begun.
+
+    One that did not end was stopped where another failed. Where none did, BuildKit took two equal steps
+    together and tells the end of one.
+    """
     found: dict[str, Step] = {}
     for line in log:
         text = line.rstrip("\n")
@@ -38,7 +42,11 @@ def steps(log: Iterable[str]) -> tuple[Step, ...]:
             state = "done" if ended[2] else "cached" if ended[3] else "failed" if ended[4] else "stopped"
             before = found[ended[1]]
             found[ended[1]] = replace(before, seconds=before.seconds + float(ended[2] or 0), state=state)
-    return tuple(found.values())
+    failed = any(step.state == "failed" for step in found.values())
+    return tuple(
+        replace(step, state="untold") if step.state == "stopped" and not failed else step
+        for step in found.values()
+    )
 
 
 def stages(dockerfile: str) -> tuple[Stage, ...]:

@@ -144,6 +144,14 @@ def test_steps_are_read_out_of_what_buildkit_says_and_not_out_of_what_steps_say(
     ]
 
 
+def test_of_two_equal_steps_buildkit_tells_the_end_of_one_and_neither_was_stopped() -> None:
+    log = [line for line in reports.LOG.splitlines() if not line.startswith(("#5", "#6"))]
+    log.append('#8 [build 1/1] RUN --network=none ["sh", "/media/install-debs.sh", "0"]')
+    assert [(step.stage, step.state) for step in steps(log)] == [
+        ("runtime-packages", "done"), ("component-triton", "cached"), ("export", "done"), ("build", "untold"),
+    ]  # fmt: skip
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(min_value=1, max_value=10**11), max_size=16))
 def test_areas_of_the_treemap_are_as_large_as_the_layers_and_lie_side_by_side(sizes: list[int]) -> None:
