@@ -159,10 +159,11 @@ def squarified(sizes: Sequence[float], inside: Rectangle) -> tuple[Rectangle, ..
         while end < len(areas) and _worst(areas[start : end + 1], side) <= _worst(areas[start:end], side):
             end += 1
         row = areas[start:end]
-        thick = sum(row) / side if side > 0 else 0.0
+        # What is left has the rounding of all before it: a sliver must not become longer than that.
+        thick = min(sum(row) / side, max(width, height)) if side > 0 else 0.0
         along = 0.0
         for area in row:
-            long = area / thick if thick > 0 else 0.0
+            long = side * area / sum(row)
             placed.append(
                 Rectangle(x=x, y=y + along, width=thick, height=long) if width >= height
                 else Rectangle(x=x + along, y=y, width=long, height=thick)
