@@ -22,13 +22,18 @@ def in_ci() -> bool:
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
+def _colours_wanted() -> bool:
+    """Whether a terminal is one that shows colours, and nobody has asked for none (no-color.org)."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
+
+
 class Console:
     """A `Story` on standard error: plain lines, fold groups in GitHub's CI, colours on a terminal only."""
 
     def __init__(self) -> None:
         self._err = sys.stderr
         self._lock = threading.Lock()
-        self._colour = self._err.isatty() and "NO_COLOR" not in os.environ
+        self._colour = self._err.isatty() and _colours_wanted()
         self._groups = os.environ.get("GITHUB_ACTIONS") == "true"
         self._depth = 0
 
