@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from builder import foreign
 from builder.audit.contents import COMPONENTS, MANIFEST, Contents
 
 UNOWNED = "unowned"
@@ -36,6 +36,11 @@ class Owners:
         self._ours = bool(manifest)
         entries = [entry for entry in _list(manifest.get("components")) if isinstance(entry.get("name"), str)]
         self._names = {entry["name"] for entry in entries}
+        self.targets = {
+            entry["name"]: [each for each in entry["gfx"] if isinstance(each, str)]
+            for entry in entries
+            if isinstance(entry.get("gfx"), list)
+        }
         self._declared = {entry["apt"]: entry["name"] for entry in entries if isinstance(entry.get("apt"), str)}
         self._bases = {entry["base"]: entry["name"] for entry in entries if isinstance(entry.get("base"), str)}
         served = manifest.get("distributions")
@@ -121,7 +126,7 @@ def _packaged(texts: Mapping[str, str], wanted: Collection[str]) -> Iterator[tup
 
 def _table(text: str) -> dict[str, Any]:
     try:
-        table = json.loads(text) if text else {}
+        table = foreign.loads(text) if text else {}
     except ValueError:
         return {}
     return table if isinstance(table, dict) else {}
