@@ -13,14 +13,13 @@ from functools import partial
 from pathlib import Path
 
 from builder.host import registry_service
-from builder.lockfile import parse_lock
 from builder.story import Silent
 
 from ..integration.project import Project
 from ..integration.road import moments
-from ..integration.road.conftest import copy_objects
 from ..integration.road.moments import Moment, build_words
 from ..integration.road.proxy import Handler, Proxy, cut, status
+from .damage import flip, half_a_context, keep, largest, own_bases, truncate, truncated_mirrors
 from .rig import disk, faketime, strace
 from .survive import Fault, Scene, Stage
 
@@ -244,7 +243,7 @@ def _clock(offset: str) -> Fault:
 
 
 def _from_the_future(scene: Scene) -> None:
-    _own_bases(scene)
+    own_bases(scene)
     later = time.time() + _YEAR
     for path in scene.project.workspace.root.rglob("*"):
         os.utime(path, (later, later), follow_symlinks=False)
@@ -299,74 +298,13 @@ def _same_base_meanwhile(scene: Scene) -> None:
     scene.told = other.wait()
 
 
-# What is kept.
-
-
-def _keep(scene: Scene) -> tuple[Path, Path]:
-    """Give the project a store of its own with all it needs; return a package and a wheel in it."""
-    project = scene.project
-    lock = parse_lock(project.workspace.lock("tiny").read_text(), file="recipe.lock")
-    package = min(lock.deb, key=lambda package: package.size)
-    (wheel,) = lock.python
-    copy_objects(scene.rig.store, project.workspace.store, {each.sha256 for each in (*lock.deb, *lock.python)})
-    places = []
-    for sha256 in (package.sha256, wheel.sha256):
-        place = project.workspace.store / "sha256" / sha256[:2] / sha256
-        content = place.read_bytes()
-        place.unlink()
-        place.write_bytes(content)
-        places.append(place)
-    return places[0], places[1]
-
-
-def _own_bases(scene: Scene) -> Path:
-    """Give the project a base of its own; return its folder."""
-    bases = scene.project.workspace.state / "bases"
-    if not bases.is_symlink():
-        shutil.copytree(scene.rig.folder / "bases", bases, dirs_exist_ok=True)
-    return next(path for path in bases.iterdir() if path.is_dir())
-
-
-def _largest(folder: Path) -> Path:
-    return max((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
-
-
-def _truncate(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def _flip(path: Path) -> None:
-    """Flip a bit in the middle; size and times stay."""
-    seen = path.stat()
-    with path.open("r+b") as file:
-        file.seek(seen.st_size // 2)
-        (byte,) = file.read(1)
-        file.seek(seen.st_size // 2)
-        file.write(bytes([byte ^ 1]))
-    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
-
-
-def _half_a_context(scene: Scene) -> None:
-    context = scene.project.workspace.state / "contexts/tiny"
-    (context / "debs/build").mkdir(parents=True)
-    (context / "debs/build/half.deb").write_bytes(b"!<arch>\n")
-    (context / "Dockerfile").write_text("FROM ")
-
-
-# What is written.
-
-
 def _truncated(place: Callable[[Project], Path]) -> Fault:
     def act(scene: Scene) -> None:
         if scene.point.moment == "a second build":
             scene.project.done(*build_words(scene.project))
-        _truncate(place(scene.project))
+        truncate(place(scene.project))
 
     return _before(act)
-
-
-def _truncated_mirrors(scene: Scene) -> None:
-    (scene.project.workspace.root / "mirrors.toml").write_text('[debian]\nmirror = "http://deb')
 
 
 FAULTS: dict[str, Fault] = {
@@ -411,13 +349,13 @@ FAULTS: dict[str, Fault] = {
     "a build of another image": _during(_other_meanwhile),
     "the same image from another project": _during(_other_project_meanwhile),
     "another image that needs the same base": _during(_same_base_meanwhile),
-    "a kept package is truncated": _before(lambda scene: _truncate(_keep(scene)[0])),
-    "a bit of a kept wheel is flipped": _before(lambda scene: _flip(_keep(scene)[1])),
-    "a kept wheel is gone": _before(lambda scene: _keep(scene)[1].unlink()),
-    "a blob of the base is truncated": _before(lambda scene: _truncate(_largest(_own_bases(scene)))),
-    "a bit of the base is flipped": _before(lambda scene: _flip(_largest(_own_bases(scene)))),
-    "the index of the base is truncated": _before(lambda scene: _truncate(_own_bases(scene) / "index.json")),
-    "the build context is half there": _before(_half_a_context),
+    "a kept package is truncated": _before(lambda scene: truncate(keep(scene)[0])),
+    "a bit of a kept wheel is flipped": _before(lambda scene: flip(keep(scene)[1])),
+    "a kept wheel is gone": _before(lambda scene: keep(scene)[1].unlink()),
+    "a blob of the base is truncated": _before(lambda scene: truncate(largest(own_bases(scene)))),
+    "a bit of the base is flipped": _before(lambda scene: flip(largest(own_bases(scene)))),
+    "the index of the base is truncated": _before(lambda scene: truncate(own_bases(scene) / "index.json")),
+    "the build context is half there": _before(half_a_context),
     "the lock is truncated": _truncated(lambda project: project.workspace.lock("tiny")),
     "the lock is empty": _before(lambda scene: os.truncate(scene.project.workspace.lock("tiny"), 0)),
     "the recipe is truncated": _truncated(lambda project: project.workspace.recipe("tiny")),
@@ -425,7 +363,7 @@ FAULTS: dict[str, Fault] = {
         lambda project: project.workspace.dist / "tiny/state.json"
     ),
     "the record is truncated": _truncated(lambda project: project.workspace.pin("tiny")),
-    "mirrors.toml is truncated": _before(_truncated_mirrors),
+    "mirrors.toml is truncated": _before(truncated_mirrors),
 }
 
 
