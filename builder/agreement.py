@@ -33,7 +33,7 @@ _SOURCE_KINDS = {
 _LAYERS_OF_THEIR_OWN, _BUILT_WITH = ("dependencies", "edits", "hooks"), ".build"
 _STAGES = ("build", "runtime")
 _OF_PYTHON_BUILDS = ("subdirectory", "requires-files", "build-requires")
-_OF_SOURCES = ("build", "build-env", "needs", "gfx", *_OF_PYTHON_BUILDS)
+_OF_SOURCES = ("build", "build-env", "needs", *_OF_PYTHON_BUILDS)
 
 
 def disagreements(table: Mapping[str, object], name: str | None) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from builder.compat import Override
 from builder.facts import Facts
 from builder.lockfile import Lock
+from builder.openpins import STAND_INS
 from builder.recipe import Recipe
 
 _RELEASES = {
@@ -31,7 +32,8 @@ def facts_of(
     Versions are the locked ones where there is a lock, with their local part, also of what no component names.
     `asks` is what the metadata of locked files asks for, `mirrored` the components that are kept in a mirror.
     """
-    versions = {component.name: component.version for component in recipe.component}
+    opened = {each.pin for each in recipe.open}
+    versions = {c.name: c.version for c in recipe.component if f"component.{c.name}.version" not in opened}
     kinds: dict[str, str] = {component.name: component.kind for component in recipe.component}
     owners = {component.distribution or component.name: component.name for component in recipe.component}
     for locked in lock.served if lock is not None else ():
@@ -52,7 +54,11 @@ def facts_of(
         versions=versions,
         kinds=kinds,
         tags={name: source.tag for name, source in sources.items() if source.tag is not None},
-        commits={name: source.commit for name, source in sources.items() if source.commit is not None},
+        commits={
+            name: source.commit
+            for name, source in sources.items()
+            if source.commit not in (None, STAND_INS["commit"])
+        },
         env=recipe.image.env,
         asks=dict(asks or {}),
         mirrored=mirrored,

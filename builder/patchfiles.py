@@ -44,7 +44,7 @@ def own_files(workspace: Workspace, recipe: Recipe, patch: Patch) -> tuple[File,
         if patch.series.source is not None:
             return ()
         return series_files(workspace.root, patch.series, where=f"{where}.series")
-    folder = workspace.images / recipe.name
+    folder = workspace.images / recipe.folder
     return tuple(File(name=name, data=_read(folder, name, where=f"{where}.{patch.kind}")) for name in patch.files)
 
 

@@ -79,7 +79,7 @@ def fetch_source(
 
 
 def _path(recipe: Recipe, path: str, locked: LockedSource | None, workspace: Workspace) -> PinnedTree:
-    folder = workspace.images / recipe.name / path
+    folder = workspace.images / recipe.folder / path
     found = tree_hash(folder)
     if locked is not None and found != locked.tree:
         raise LockError(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from builder.openpins import STAND_INS
 from builder.recipe import Component, Index, Recipe, Source
 from builder.reference import parse_reference
 
@@ -82,7 +83,8 @@ def _source(name: str, source: Source) -> Iterator[Pin]:
         kind: Kind = "tag" if source.tag is not None else "branch"
         yield Pin(
             key=f"{where}.{kind}", kind=kind, name=name, origin="git", source=source.git,
-            value=source.tag or source.branch, digest=source.commit,
+            value=source.tag or source.branch,
+            digest=source.commit if source.commit != STAND_INS["commit"] else None,
         )  # fmt: skip
     elif source.sdist is not None:
         origin, index = _index(source.index)

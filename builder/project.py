@@ -17,10 +17,12 @@ from builder.errors import LockError, RecipeError
 from builder.fingerprint import Beneath, counted, fingerprint_inputs, names_of
 from builder.fingerprint import fingerprint as fingerprint_of
 from builder.lockfile import DebianPackage, Lock
+from builder.openpins import LOCK, require_closed
 from builder.patchfiles import require_unchanged
 from builder.patchset import hook_patches, pins_of, require_made_for
 from builder.plan import Tooling
 from builder.recipe import DebianBase, Recipe, parse_recipe
+from builder.recipefiles import recipe_names, recipe_text
 from builder.workspace import Workspace
 
 LOCAL = "rocm-images.local"  # images that are built but not published; no registry has this name
@@ -153,22 +155,18 @@ _kept_lock = lru_cache(maxsize=64)(lockfile.parse_lock)
 
 def load_recipe(workspace: Workspace, name: str) -> Recipe:
     """Read the recipe of an image. Raises `RecipeError`."""
-    path = workspace.recipe(name)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError as missing:
-        known = ", ".join(names(workspace)) or "none"
-        raise RecipeError(
-            f"{workspace.shown(path)}: there is no image called {name!r}; known: {known}", hint="rocm-images list"
-        ) from missing
-    except UnicodeDecodeError as error:
-        raise RecipeError(f"{workspace.shown(path)}: not a TOML file: not UTF-8: {error}") from error
-    return _kept_recipe(text, file=workspace.shown(path), name=name)
+    return _kept_recipe(recipe_text(workspace, name), file=workspace.shown(workspace.recipe(name)), name=name)
 
 
 def names(workspace: Workspace) -> tuple[str, ...]:
     """Return the images of a workspace, sorted."""
-    return tuple(sorted(path.parent.name for path in workspace.images.glob("*/recipe.toml")))
+    return recipe_names(workspace)
+
+
+def is_open(workspace: Workspace, recipe: Recipe) -> bool:
+    """Whether a recipe says that a pin is open, so that there can be no lock, or that its lock is and has none."""
+    pins = {each.pin for each in recipe.open}
+    return bool(pins - {LOCK}) or (LOCK in pins and not workspace.lock(recipe.name).is_file())
 
 
 def load_lock(workspace: Workspace, recipe: Recipe) -> tuple[Lock, str]:
@@ -186,6 +184,7 @@ def _fitting(
     workspace: Workspace, recipe: Recipe, parse: Callable[..., Lock]
 ) -> tuple[Lock, str, dict[str, Below]]:
     """Return the lock of a recipe that is on no circle, its text, and the images below; raises as `load_lock`."""
+    require_closed(recipe.open, file=workspace.shown(workspace.recipe(recipe.name)))
     path = workspace.lock(recipe.name)
     file, remedy = workspace.shown(path), f"rocm-images lock {recipe.name}"
     try:
@@ -295,7 +294,7 @@ def prepare(workspace: Workspace, name: str, *, bases: dict[str, Prepared] | Non
     inputs |= {name: f'"{hashlib.sha256(made[name]).hexdigest()}"' for name in plan.DERIVED}
     return Prepared(
         recipe=recipe, lock=lock, lock_hash=lock_hash, inputs=inputs, content_key=plan.content_key(inputs),
-        test_key=plan.test_key(recipe, _tests_hash(workspace, name)), fingerprint=fingerprint, below=below,
+        test_key=plan.test_key(recipe, _tests_hash(workspace, recipe)), fingerprint=fingerprint, below=below,
     )  # fmt: skip
 
 
@@ -328,9 +327,9 @@ def _check_hooks(recipe: Recipe, base: Prepared | None) -> None:
         base = base.below.get(base.recipe.base.runtime.recipe or "")
 
 
-def _tests_hash(workspace: Workspace, name: str) -> str:
+def _tests_hash(workspace: Workspace, recipe: Recipe) -> str:
     """Return the hash of the shipped suite and of the image's own tests."""
-    own = _python_files(workspace.images / name / "tests")
+    own = _python_files(workspace.images / recipe.folder / "tests")
     return hashlib.sha256(_shipped_suite() + own).hexdigest()
 
 

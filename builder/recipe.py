@@ -20,6 +20,7 @@ from builder.errors import PatchError, RecipeError
 from builder.grammar import PLACEHOLDERS, Name, Sha256, type_tuple
 from builder.kvcache import KvSetting, KvValue
 from builder.marks import open_points
+from builder.openpins import OpenPin, open_disagreements, with_stand_ins
 from builder.patchtables import Patch, leaving
 from builder.problems import Problem, problems
 from builder.publishtable import Publish
@@ -101,7 +102,7 @@ class Source(Table):
         json_schema_extra={
             **exactly_one("path", "git", "sdist", "archive"),
             "dependencies": {
-                "git": ["commit"], "commit": ["git"], "tag": ["git"], "branch": ["git"], "submodules": ["git"],
+                "commit": ["git"], "tag": ["git"], "branch": ["git"], "submodules": ["git"],
                 "sdist": ["version"], "version": ["sdist"], "index": ["sdist"], "archive": ["sha256"],
                 "sha256": ["archive"],
             },
@@ -138,8 +139,9 @@ class Component(Table):
         json_schema_extra={
             **exactly_one(*COMPONENT_KINDS),
             "dependencies": {
+                "wheel": ["version"], "source": ["version"], "apt": ["version"],
                 "index": ["wheel"], "requires": ["reason"], "build": ["source"], "build-env": ["source"],
-                "needs": ["source"], "gfx": ["source"], "requires-files": ["source"],
+                "needs": ["source"], "requires-files": ["source"],
                 "subdirectory": ["source"], "build-requires": ["source"],
             },
         }
@@ -263,6 +265,9 @@ class Recipe(Table):
     engine: Annotated[
         Name | None, Field(description="The component that is the engine; its version names the tag.")
     ] = None
+    variant_of: Annotated[
+        Name | None, Field(description="Another recipe, whose pins this one has; see docs/recipe.md.")
+    ] = None
     gfx: Annotated[grammar.SomeTargets, Field(description="GPU targets every compiled part must contain.")]
     python: Annotated[grammar.PythonVersion, Field(description="The image's Python; wheels are chosen for it.")]
     rocm: Annotated[
@@ -283,6 +288,9 @@ class Recipe(Table):
     override: Annotated[
         tuple[Override, ...], type_tuple, Field(description="Exceptions from compatibility rules.")
     ] = ()
+    open: Annotated[
+        tuple[OpenPin, ...], type_tuple, Field(description="Pins that are not known yet; see docs/recipe.md.")
+    ] = ()
     build: Annotated[Build, Field(description="What a machine needs to build it; not in the image.")] = Build()
     publish: Annotated[Publish, Field(description="What names it where it is published; not in the image.")] = (
         Publish()
@@ -293,6 +301,11 @@ class Recipe(Table):
     ] = {}  # noqa: RUF012 -- pydantic copies it
     image: Annotated[Image, Field(description="What the image promises to whoever runs it.")] = Image()
     smoke: Annotated[Smoke, Field(description="What its smoke tests try.")] = Smoke()
+
+    @property
+    def folder(self) -> str:
+        """The image whose folder has the files beside the recipe, and its tests: of a variant the origin's."""
+        return self.variant_of or self.name
 
     @property
     def bases(self) -> dict[str, str]:
@@ -336,16 +349,17 @@ def parse_recipe(text: str, *, file: str, name: str | None = None) -> Recipe:
         table = tomli.loads(text, parse_float=grammar.Number)
     except tomli.TOMLDecodeError as error:
         raise _no_toml(str(error), text, file) from error
-    recipe, found = None, []
+    recipe, found, whole = None, [], with_stand_ins(table)
     try:
-        recipe = Recipe.model_validate(table)
+        recipe = Recipe.model_validate(whole)
     except ValidationError as error:
-        found = problems(error, table, Recipe)
+        found = problems(error, whole, Recipe)
     drafted = list(open_points(table))
     places = {problem.where for problem in drafted}
     found = [*drafted, *(problem for problem in found if not _is_told(problem.where, places))]
     broken = {problem.where for problem in found}
-    found += [problem for problem in disagreements(table, name) if problem.where not in broken]
+    told = (*open_disagreements(table), *disagreements(whole, name))
+    found += [problem for problem in told if problem.where not in broken]
     if found or recipe is None:
         raise _refused(found, file)
     if outside := leaving(recipe.patch):

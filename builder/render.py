@@ -327,6 +327,7 @@ def component_entry(component: Component, lock: Lock, *, pins: bool = True) -> d
     with the same files are the same image.
     """
     entry: dict[str, object] = {"name": component.name, "version": component.version}
+    entry |= {"gfx": list(component.gfx)} if component.gfx else {}
     match component.kind:
         case "wheel":
             files = lock.wheels(component.name)

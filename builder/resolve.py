@@ -17,6 +17,7 @@ from builder.knownbases import glibc
 from builder.lockfile import DEPENDENCIES, SCHEMA, DebianPackage, Lock, LockedBase, PythonFile
 from builder.locktables import LockedPatch
 from builder.mirrors import Mirrors
+from builder.openpins import require_closed
 from builder.patched import patch_trees, with_built
 from builder.patchset import pins_of, require_made_for, series_sources
 from builder.pinned import PinnedTree, fetch_source
@@ -47,6 +48,7 @@ def make_lock(
     `PatchError` for patches that do not apply, and with `strict` for those that are redundant.
     """
     where = f"images/{recipe.name}/recipe.toml"
+    require_closed(recipe.open, file=where)
     require_made_for(recipe, pins_of(recipe, {}), file=where)
     below = project.images_below(workspace, recipe)
     scope = scope_of(recipe, old, update)

@@ -17,6 +17,7 @@ from builder.lockfile import Lock
 from builder.outputs import OUTPUTS
 from builder.patchtables import KINDS
 from builder.recipe import Image, Recipe
+from builder.variants import KEY, NAMING, SAYS
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 _DIGEST = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
@@ -33,7 +34,19 @@ _BASE = {
 
 def recipe_schema() -> dict[str, Any]:
     """Return the schema of `recipe.toml`: every key with its description, nothing else allowed."""
-    return _of(Recipe, "Recipe of an image of rocm-images")
+    made = _of(Recipe, "Recipe of an image of rocm-images")
+    # A variant says no pin, and the version of what is in a base may be open; the program tells the rest.
+    always = [key for key in made["required"] if key in NAMING]
+    others = [key for key in made["required"] if key not in NAMING]
+    made |= {
+        "required": always,
+        "if": {"required": [KEY]},
+        "then": {"propertyNames": {"enum": sorted(SAYS)}},
+        "else": {"required": others},
+    }
+    component = made["definitions"]["Component"]
+    component["required"] = [key for key in component["required"] if key != "version"]
+    return made
 
 
 def lock_schema() -> dict[str, Any]:

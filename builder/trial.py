@@ -14,7 +14,7 @@ from builder.engine.cards import Card
 from builder.engine.contents import Config
 from builder.errors import EngineError, LockError, RecipeError
 from builder.grammar import FINGERPRINT_VARIABLE
-from builder.project import Prepared, names, prepare
+from builder.project import Prepared, load_recipe, names, prepare
 from builder.recipe import Recipe, parse_recipe
 from builder.reference import parse_reference
 from builder.smoke.contract import Contract
@@ -158,5 +158,5 @@ def _elsewhere(held_to: Contract, image: Config, ours: str | None) -> Contract:
 
 
 def _own_tests(workspace: Workspace, name: str) -> Path | None:
-    own = workspace.images / name / "tests"
+    own = workspace.images / load_recipe(workspace, name).folder / "tests"
     return own if own.is_dir() else None

@@ -36,6 +36,11 @@ class Owners:
         self._ours = bool(manifest)
         entries = [entry for entry in _list(manifest.get("components")) if isinstance(entry.get("name"), str)]
         self._names = {entry["name"] for entry in entries}
+        self.targets = {
+            entry["name"]: [each for each in entry["gfx"] if isinstance(each, str)]
+            for entry in entries
+            if isinstance(entry.get("gfx"), list)
+        }
         self._declared = {entry["apt"]: entry["name"] for entry in entries if isinstance(entry.get("apt"), str)}
         self._bases = {entry["base"]: entry["name"] for entry in entries if isinstance(entry.get("base"), str)}
         served = manifest.get("distributions")

@@ -38,9 +38,11 @@ def inspect(subject: str, *, wanted: Sequence[str] | None, mirrors: Mirrors, sto
     """
     contents = read(subject, mirrors=mirrors, story=story)
     by = "--want"
+    promised = wanted is None
     if wanted is None:
         wanted, by = _promised(contents)
-    return Inspected(audit=judge(contents, targets(wanted, by)), wanted_by=by, unread=contents.unread)
+    audited = judge(contents, targets(wanted, by), promised=promised)
+    return Inspected(audit=audited, wanted_by=by, unread=contents.unread)
 
 
 def _promised(contents: Contents) -> tuple[list[str], str]:
@@ -50,14 +52,17 @@ def _promised(contents: Contents) -> tuple[list[str], str]:
     return made_for(contents), f"/{MANIFEST}"
 
 
-def judge(contents: Contents, wanted: Sequence[str]) -> Audit:
-    """Audit the contents of a folder or image, each file under its owner."""
+def judge(contents: Contents, wanted: Sequence[str], *, promised: bool = False) -> Audit:
+    """Audit the contents of a folder or image, each file under its owner.
+
+    With `promised`, a component that was made for other targets than the image is held to those.
+    """
     owners = Owners(contents)
     found = []
     for path, code in contents.code.items():
         owner = owners.of(path)
         found.append(Found(path=path, code=code, owner=owner.name, judged=owner.judged))
-    return audit(found, wanted)
+    return audit(found, wanted, owners.targets if promised else None)
 
 
 def targets(texts: Sequence[str], where: str) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from builder.findings import PATCH, Finding, from_failure, ordered
 from builder.inventory import difference
 from builder.lockfile import Lock, dump_lock, parse_lock
 from builder.mirrors import Mirrors
+from builder.openpins import LOCK
 from builder.patchfiles import changed_files
 from builder.patchjudge import judge_image
 from builder.patchset import patched_source
@@ -174,7 +175,12 @@ class _Judging:
     # The lock
 
     def _lock(self, recipe: Recipe) -> tuple[Lock | None, Relock | None]:
-        """Return the lock of HEAD if it fits, else one that was made anew, in the copy of HEAD."""
+        """Return the lock of HEAD if it fits, else one that was made anew, in the copy of HEAD.
+
+        With open pins there is none, which the check of the recipe tells.
+        """
+        if any(each.pin != LOCK for each in recipe.open):
+            return None, None
         try:
             return load_lock(self._head, recipe)[0], None
         except LockError:

@@ -1,4 +1,4 @@
-"""Which images a change of a project touches: by path, by their patches, and by what they are built on."""
+"""Which images a change of a project touches: by path, by patches, and by what is below them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from builder.workspace import Workspace
 
 
 def touched_images(base: Workspace, head: Workspace, changed: Sequence[str]) -> tuple[str, ...]:
-    """Return the images of HEAD whose files, or patches, or images below them changed; those below come first."""
+    """Return the images of HEAD whose files or patches changed, or images below them, which come first.
+
+    Below a variant is the recipe that it is a variant of.
+    """
     recipes = {name: recipe for name in names(head) if (recipe := _readable(head, name)) is not None}
     found: dict[str, None] = {}
     seen: set[str] = set()
@@ -20,12 +23,13 @@ def touched_images(base: Workspace, head: Workspace, changed: Sequence[str]) -> 
         if name in seen:  # also in a circle, which is a finding of its own
             return
         seen.add(name)
-        bases = recipes[name].bases if name in recipes else ()
+        recipe = recipes.get(name)
+        bases = (*recipe.bases, *([recipe.variant_of] if recipe.variant_of else [])) if recipe is not None else ()
         for below in bases:
             visit(below)
         folders = [f"images/{name}/"]
-        for recipe in (recipes.get(name), _readable(base, name)):
-            folders += [f"{folder}/" for folder in _series_folders(recipe)] if recipe is not None else []
+        for side in (recipe, _readable(base, name)):
+            folders += [f"{folder}/" for folder in _series_folders(side)] if side is not None else []
         if any(path.startswith(tuple(folders)) for path in changed) or any(below in found for below in bases):
             found[name] = None
 

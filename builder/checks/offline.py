@@ -20,7 +20,8 @@ from builder.includes import HeaderNeed
 from builder.inventory import Inventory, LibraryNeed, distribution_for
 from builder.lockfile import Lock, LockedInventory
 from builder.mirrors import Mirrors
-from builder.project import load_lock, load_recipe, require_no_circle, tree_hash
+from builder.openpins import LOCK as LOCK_PIN
+from builder.project import is_open, load_lock, load_recipe, require_no_circle, tree_hash
 from builder.recipe import Recipe
 from builder.rules import AskedFor, shipped_rules
 from builder.workspace import Workspace
@@ -28,6 +29,7 @@ from builder.workspace import Workspace
 PACKAGES = "jit-packages"
 HEADERS = "jit-headers"
 CONTRACT = "contract"
+OPEN, CLOSED = "open", "closed"
 _SHOWN = 8
 _SOURCE = "the locked files"
 
@@ -61,12 +63,14 @@ def check_image(
         return from_failure(failure, image=name, file=file, check="recipe")
     found: list[Finding] = []
     lock: Lock | None = None
+    found.extend(_open(workspace, recipe, file))
     try:
         require_no_circle(workspace, recipe)
     except Failure as failure:
         return from_failure(failure, image=name, file=file, check="recipe")
     try:
-        lock, _ = load_lock(workspace, recipe)
+        if not is_open(workspace, recipe):
+            lock, _ = load_lock(workspace, recipe)
     except Failure as failure:
         found.extend(from_failure(failure, image=name, file=lock_file, check="lock"))
     if lock is not None:
@@ -85,6 +89,19 @@ def check_image(
     return ordered(found)
 
 
+def _open(workspace: Workspace, recipe: Recipe, file: str) -> Iterator[Finding]:
+    """Name the pins that the recipe says are open, and one that is so no longer."""
+    for place, each in enumerate(recipe.open):
+        closed = each.pin == LOCK_PIN and workspace.lock(recipe.name).is_file()
+        yield Finding(
+            image=recipe.name, severity="warning", exit_code=LOCK, file=file,
+            check=CLOSED if closed else OPEN,
+            key=f"open[{place}]" if closed else each.pin,
+            message="the lock is there, and no longer open" if closed else f"open: {each.reason}",
+            hint="drop this entry" if closed else each.close or f"rocm-images lock {recipe.name}",
+        )  # fmt: skip
+
+
 def _sources(workspace: Workspace, recipe: Recipe, lock: Lock) -> Iterator[Finding]:
     """Compare the sources beside the recipe with the lock."""
     for name, source in recipe.source.items():
@@ -92,7 +109,7 @@ def _sources(workspace: Workspace, recipe: Recipe, lock: Lock) -> Iterator[Findi
             continue
         where = workspace.shown(workspace.lock(recipe.name))
         try:
-            now = tree_hash(workspace.images / recipe.name / source.path)
+            now = tree_hash(workspace.images / recipe.folder / source.path)
         except Failure as failure:
             file = workspace.shown(workspace.recipe(recipe.name))
             yield from from_failure(
@@ -103,7 +120,7 @@ def _sources(workspace: Workspace, recipe: Recipe, lock: Lock) -> Iterator[Findi
             yield Finding(
                 image=recipe.name, severity="error", exit_code=LOCK, check="source", file=where,
                 key=f"source.{name}.tree",
-                message=f"the files of images/{recipe.name}/{source.path} changed since the lock was made",
+                message=f"the files of images/{recipe.folder}/{source.path} changed since the lock was made",
                 details=(f"locked {lock.source[name].tree}", f"found  {now}"),
                 hint=f"rocm-images lock {recipe.name}",
             )  # fmt: skip

@@ -67,7 +67,7 @@ class LockedTree:
     def _source(self, name: str, store: Store, fetch: Fetch | None) -> Path | None:
         source, locked = self.recipe.source[name], self.lock.source[name]
         if source.path is not None:
-            folder = self.workspace.images / self.recipe.name / source.path
+            folder = self.workspace.images / self.recipe.folder / source.path
             return folder if folder.is_dir() and tree_hash(folder) == locked.tree else None
         if source.git is not None:
             return self._git(name, fetch)

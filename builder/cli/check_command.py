@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from builder.findings import Finding
 
 
+_IN_ORDER = "recipe and lock are in order"
+
+
 def register(app: typer.Typer) -> None:
     """Add this command to the command line."""
     app.command()(check)
@@ -63,6 +66,8 @@ def check(
 
 
 def _show(console: Console, chosen: tuple[str, ...], findings: tuple[Finding, ...]) -> None:
+    from builder.checks.offline import OPEN
+
     for name in chosen:
         own = [finding for finding in findings if finding.image == name]
         for finding in own:
@@ -78,4 +83,6 @@ def _show(console: Console, chosen: tuple[str, ...], findings: tuple[Finding, ..
                 if (number := sum(finding.severity == kind for finding in own))
             ]
             said = f" ({', '.join(counts)})" if counts else ""
-            console.result(f"{name}: recipe and lock are in order{said}")
+            opened = any(finding.check == OPEN for finding in own)
+            order = "the recipe is in order, and not built while pins are open" if opened else _IN_ORDER
+            console.result(f"{name}: {order}{said}")

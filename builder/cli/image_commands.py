@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from builder.build import Outcome
     from builder.lockfile import Lock
     from builder.making import Caches
+    from builder.recipe import Recipe
     from builder.reference import Place
     from builder.trial import Terms
     from builder.workspace import Workspace
@@ -75,14 +76,20 @@ def list_images(context: typer.Context, as_json: Json = False) -> None:
     recipes = [load_recipe(workspace, name) for name in names(workspace)]
     if as_json:
         table = [
-            {"name": r.name, "version": r.version, "gfx": r.gfx, "description": r.description} for r in recipes
+            {"name": r.name, "version": _version(r), "gfx": r.gfx, "description": r.description} for r in recipes
         ]
         Console().result(json.dumps(table, indent=2))
     else:
         for recipe in recipes:
             Console().result(
-                f"{recipe.name:24} {recipe.version:12} {','.join(recipe.gfx):20} {recipe.description}"
+                f"{recipe.name:24} {_version(recipe) or 'open':12} {','.join(recipe.gfx):20} {recipe.description}"
             )
+
+
+def _version(recipe: Recipe) -> str | None:
+    """Return the version of an image, None where it is open."""
+    opened = f"component.{recipe.engine}.version" in {each.pin for each in recipe.open}
+    return None if opened else recipe.version
 
 
 def lock(
@@ -107,7 +114,7 @@ def lock(
     from builder.project import in_order, load_lock, load_recipe
 
     workspace, console = workspace_of(context), Console()
-    ordered = in_order(workspace, chosen_images(workspace, images))
+    ordered = in_order(workspace, ready_images(workspace, images, console))
     if only_check:
         gc.disable()  # as in `plan`
         for name in ordered:
@@ -336,6 +343,22 @@ def chosen_images(workspace: Workspace, images: list[str] | None) -> tuple[str, 
     from builder.project import names
 
     return tuple(name for word in images or () for name in word.split()) or names(workspace)
+
+
+def ready_images(workspace: Workspace, images: list[str] | None, console: Console) -> tuple[str, ...]:
+    """Return the named images; where none is named, all but those with open pins, which are told."""
+    from builder.openpins import may_be_open
+    from builder.project import is_open, load_recipe
+    from builder.recipefiles import recipe_text
+
+    chosen = chosen_images(workspace, images)
+    if any(word.strip() for word in images or ()):
+        return chosen
+    few = [name for name in chosen if may_be_open(recipe_text(workspace, name))]
+    waiting = {name for name in few if is_open(workspace, load_recipe(workspace, name))}
+    for name in sorted(waiting):
+        console.note(f"{name}: left out, its pins are open: rocm-images check {name}")
+    return tuple(name for name in chosen if name not in waiting)
 
 
 def target_of(publish: str | None, image: str) -> Place | None:

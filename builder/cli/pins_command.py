@@ -31,7 +31,8 @@ def pins(context: typer.Context, images: Images = None, as_json: Json = False) -
     found = [
         (workspace.shown(workspace.recipe(name)), name, pin)
         for name in chosen_images(workspace, images)
-        for pin in pins_of(load_recipe(workspace, name))
+        if (recipe := load_recipe(workspace, name)).variant_of is None  # whose pins are another recipe's
+        for pin in pins_of(recipe)
     ]
     if as_json:
         table = [{"image": name, "file": file, **pin.as_table()} for file, name, pin in found]

@@ -10,7 +10,7 @@ import typer
 
 from builder.cli.actions import add_summary, set_outputs
 from builder.cli.console import Console
-from builder.cli.image_commands import Images, Json, MirrorsFile, Publish, chosen_images, target_of, workspace_of
+from builder.cli.image_commands import Images, Json, MirrorsFile, Publish, ready_images, target_of, workspace_of
 
 if TYPE_CHECKING:
     from builder.mirrors import Mirrors
@@ -55,7 +55,7 @@ def plan(
     needs: dict[str, tuple[str, ...]] = {}
     plans: dict[str, Plan] = {}
     asked: Mirrors | None = None
-    waiting = list(chosen_images(workspace, images))
+    waiting = list(ready_images(workspace, images, console))
     while waiting:
         name = waiting.pop()
         if name in needs:

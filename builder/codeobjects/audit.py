@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 
@@ -104,15 +104,18 @@ class Audit:
         }
 
 
-def audit(found: Iterable[Found], wanted: Sequence[str]) -> Audit:
-    """Judge files with GPU code against the wanted target IDs."""
+def audit(found: Iterable[Found], wanted: Sequence[str], own: Mapping[str, Sequence[str]] | None = None) -> Audit:
+    """Judge files with GPU code against the wanted target IDs, or those that an owner has of its `own`."""
     files = sorted(found, key=lambda each: each.path)
     folders = _folders(each.path for each in files if each.code.kind != "program")
     groups: dict[tuple[bool, str, str], list[Found]] = {}
     for each in files:
         place = folders.get(each.path, each.path)
         groups.setdefault((not each.judged, each.owner, place), []).append(each)
-    parts = [_part(owner, place, those, tuple(wanted)) for (_, owner, place), those in sorted(groups.items())]
+    parts = [
+        _part(owner, place, those, tuple((own or {}).get(owner, wanted)))
+        for (_, owner, place), those in sorted(groups.items())
+    ]
     return Audit(wanted=tuple(wanted), parts=tuple(part for part in parts if part is not None))
 
 

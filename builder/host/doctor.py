@@ -21,7 +21,7 @@ from builder.host import packages, programs
 from builder.host.checks import Check, check
 from builder.host.disk import ELSEWHERE, FREE_COMMAND, GIB
 from builder.mirrors import load_mirrors
-from builder.project import load_recipe, names
+from builder.project import is_open, load_recipe, names
 from builder.workspace import Workspace
 
 _OLDEST_PYTHON = (3, 11)
@@ -141,10 +141,11 @@ def _most_declared(root: Path) -> tuple[int, str]:
     workspace = Workspace(root=root)
     for name in names(workspace):
         try:
-            disk = load_recipe(workspace, name).build.disk
+            recipe = load_recipe(workspace, name)
         except Failure:  # `check` says what is wrong with it
             continue
-        if disk is not None and in_bytes(disk) > least:
+        disk = recipe.build.disk
+        if disk is not None and not is_open(workspace, recipe) and in_bytes(disk) > least:
             least, why = in_bytes(disk), f" by {name}"
     return least, why
 

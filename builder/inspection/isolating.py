@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tomli
+import tomli_w
 from packaging.utils import canonicalize_name
 
 from builder.checks.metadata import requirements_of
@@ -20,13 +22,14 @@ from builder.compare.isolating import Step, steps
 from builder.compare.mixing import BASE, State, state
 from builder.declared import runtime_requirements
 from builder.errors import Failure, RecipeError
-from builder.inspection.subjects import LOCK, at_revision
+from builder.inspection.subjects import LOCK, RECIPE, at_revision
 from builder.lockfile import dump_lock
 from builder.mirrors import FILE_NAME, Mirrors
 from builder.patchfiles import own_files
 from builder.pinned import fetch_source
-from builder.project import Prepared, names, prepare
+from builder.project import Prepared, load_recipe, names, prepare
 from builder.recipe import Component, Recipe
+from builder.recipefiles import recipe_text
 from builder.record import parse_pin
 from builder.sources.revisions import Repository, as_of
 from builder.story import Story
@@ -92,6 +95,7 @@ def isolate(
             )
         for side in (before, after):
             _link_state(workspace, side.root)
+            _write_whole(side, image)
         prepared = [prepare(side, image) for side in (before, after)]
         if prepared[0].content_key == prepared[1].content_key:
             raise RecipeError(
@@ -255,6 +259,20 @@ def _key(root: Workspace, image: str, what: str) -> str:
             f"{image}: the step '{what}' cannot be put together: {failure.message}", details=failure.details,
             hint="build it by hand, or isolate between revisions that are closer to one another",
         ) from failure  # fmt: skip
+
+
+def _write_whole(workspace: Workspace, image: str) -> None:
+    """Make plain recipes of an image and of those below it where they are variants, with all files beside them."""
+    for name in (image, *_below(workspace, image)):
+        if (origin := load_recipe(workspace, name).variant_of) is None:
+            continue
+        table = tomli.loads(recipe_text(workspace, name))
+        del table["variant-of"]
+        shutil.copytree(
+            workspace.images / origin, workspace.images / name, symlinks=True, dirs_exist_ok=True,
+            ignore=shutil.ignore_patterns(RECIPE, LOCK),
+        )  # fmt: skip
+        write_atomic(workspace.recipe(name), tomli_w.dumps(table))
 
 
 def _copy(source: Workspace, target: Workspace, image: str) -> None:

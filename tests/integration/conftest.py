@@ -118,6 +118,15 @@ def removed_afterwards(engine: docker.DockerClient) -> Iterator[list[Project]]:
             shutil.rmtree(project.folder)
 
 
+def forget(engine: docker.DockerClient, start: str) -> None:
+    """Remove every image from the engine's store whose name begins so."""
+    for image in engine.api.images(all=True):
+        for name in (*(image["RepoTags"] or ()), *(image["RepoDigests"] or ())):
+            if name.startswith(start):
+                with suppress(docker.errors.ImageNotFound):
+                    engine.images.remove(name)
+
+
 @pytest.fixture(scope="session")
 def namespace(registry: str) -> Callable[[], str]:
     """Return a HOST/NAMESPACE that nobody published to yet."""

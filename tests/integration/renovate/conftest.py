@@ -115,13 +115,17 @@ def _upstreams(forge: Forge, upstream: Upstream, registry: str, namespace: str) 
     kernels = upstream.repository(
         "ROCm/aiter", ["v0.1.21.post1", "v0.1.22", "v0.1.22.post2", "v0.1.23.dev1", "rocm-9.0.0"]
     )
-    triton = upstream.repository("ROCm/triton", ["rocm-3.6.0", "rocm-3.7.0", "rocm-3.8.0-rc1", "v9.0.0"])
+    triton = upstream.repository(
+        "ROCm/triton", ["rocm-3.6.0", "rocm-3.7.0", "rocm-3.8.0-rc1", "v9.0.0"], branch="release/internal/3.6.x"
+    )
+    series = upstream.repository("mattbucci/2x-R9700-RDNA4-GFX1201-sglang-inference", [])
     rocshmem = upstream.repository("ROCm/rocSHMEM", ["25.9.1-0", "26.3.2-3", "26.3.2-10", "26.3.2-4"])
     moved = upstream.repository("example/moved", ["v1.0.0", "nightly"])
     base = upstreams.push(
         registry, f"{namespace}/rocm/dev-ubuntu-24.04",
         ["7.2.4", "7.2.4-complete", "7.2.5", "7.2.5-complete", "7.3.0-rc1", "8.0.0-other", "latest"],
     )  # fmt: skip
+    nightly = upstreams.push(registry, f"{namespace}/vllm/vllm-openai-rocm", ["nightly"])
     engine = upstreams.push(
         registry, f"{namespace}/llm/sglang-rocm", ["nightly", "0.5.16-3ad9b88cfd8e", "0.5.17-0123456789ab"]
     )
@@ -145,6 +149,8 @@ def _upstreams(forge: Forge, upstream: Upstream, registry: str, namespace: str) 
         f"{12:040}": rdna4["before"], "NEW-RDNA4": rdna4["main"],
         f"{13:040}": kernels["v0.1.21.post1"], "NEW-AITER": kernels["v0.1.22.post2"],
         f"{14:040}": triton["rocm-3.6.0"], "NEW-TRITON": triton["rocm-3.7.0"],
+        "NEW-TRITON-KERNELS": triton["main"], "NEW-SERIES": series["main"],
+        "NEW-VLLM-NIGHTLY": nightly["nightly"],
         f"{15:040}": rocshmem["26.3.2-3"], "NEW-ROCSHMEM": rocshmem["26.3.2-10"],
         f"{21:040}": moved["main"], f"{22:040}": moved["nightly"],
         f"{3:064}": hashlib.sha256(old).hexdigest(), "NEW-AOTRITON": hashlib.sha256(new).hexdigest(),
@@ -160,6 +166,10 @@ def _indexes(forge: Forge) -> None:
         ["2.11.0+rocm7.2", "2.12.0+rocm7.2", "2.12.0+rocm7.1", "2.13.0.dev1+rocm7.2", "2.14.0+cpu", "2.15.0"],
     )  # fmt: skip
     upstreams.listed(forge, rocm, "torchvision", ["0.26.0+rocm7.2", "0.27.0+rocm7.2", "0.28.0+cpu"])
+    upstreams.listed(forge, rocm, "torchaudio", ["2.11.0+rocm7.2", "2.12.0+rocm7.2", "2.13.0"])
+    upstreams.listed(forge, rocm, "triton", ["3.6.0", "3.7.0", "3.8.0+rocm7.2"])
+    upstreams.listed(forge, DEFAULT_INDEX, "amdsmi", ["7.0.1", "7.0.2", "7.0.3"])
+    upstreams.listed(forge, DEFAULT_INDEX, "flash-attn", ["2.8.3", "2.8.3.post2", "2.8.4"])
     upstreams.flat(
         forge, "flat",
         {
@@ -198,7 +208,7 @@ def _settings(forge: Forge, registry: str, namespace: str) -> dict[str, object]:
             {"matchHost": forge.address, "token": "none"},
         ],
         "packageRules": [
-            {"matchPackageNames": ["docker.io/rocm/**"],
+            {"matchPackageNames": ["docker.io/rocm/**", "docker.io/vllm/**"],
              "overridePackageName": f"{{{{{{replace 'docker.io/' '{own}' packageName}}}}}}"},
             {"matchPackageNames": ["ghcr.io/example/**"],
              "overridePackageName": f"{{{{{{replace 'ghcr.io/example/' '{own}' packageName}}}}}}"},
@@ -209,6 +219,10 @@ def _settings(forge: Forge, registry: str, namespace: str) -> dict[str, object]:
             # PyTorch's own index for CPUs, which shipped recipes name.
             {"matchPackageNames": ["torch"], "matchFileNames": ["images/vllm-debian*/**"],
              "registryUrls": [f"{forge.address}/cpu/"]},
+            # Its index for ROCm.
+            {"matchPackageNames": ["torch", "torchaudio", "torchvision", "triton"],
+             "matchFileNames": ["images/sglang-gfx1201/**", "images/vllm-gfx1201/**"],
+             "registryUrls": [f"{forge.address}/whl/rocm7.2/"]},
         ],
     }  # fmt: skip
 

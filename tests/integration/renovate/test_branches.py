@@ -8,6 +8,7 @@ import pytest
 
 from builder.pins import pins
 from builder.recipe import parse_recipe
+from builder.variants import origin_of
 
 from ..project import REPOSITORY
 from .conftest import LOCKED, LOCKED_AND_MOVED, NEW_ACTION, OWN, RECIPES, Scene, actions
@@ -40,6 +41,7 @@ def test_shipped_recipes_with_something_to_move_have_one_branch_each_and_actions
     shipped = {
         path.parent.name: pins(parse_recipe(path.read_text(encoding="utf-8"), file=path.name))
         for path in (REPOSITORY / "images").glob("*/recipe.toml")
+        if origin_of(path.read_text(encoding="utf-8")) is None
     }
     of_recipes = {
         f"renovate/image-{name}"
@@ -71,6 +73,49 @@ def test_of_the_shipped_recipes_from_a_release_source_each_version_moves_with_it
             '+build-env = { VLLM_TARGET_DEVICE = "empty", VLLM_VERSION_OVERRIDE = "0.33.0" }',
         ]
     }  # fmt: skip
+
+
+def test_of_the_recipes_for_production_everything_moves_and_what_is_open_stays_open(scene: Scene) -> None:
+    """The variants of a recipe move with it: they have no pins. Of the nightly the digest is all there is."""
+    lines = {
+        name: scene.proposed[(OWN, f"renovate/image-{name}")][f"images/{name}/recipe.toml"]
+        for name in ("sglang-gfx1201", "vllm-gfx1201", "vllm-nightly-gfx1201")
+    }
+    found = {name: [line for line in each if line.startswith("+")] for name, each in lines.items()}
+    nightly = expected(scene, '+image = "docker.io/vllm/vllm-openai-rocm:nightly@NEW-VLLM-NIGHTLY"')
+    assert found["vllm-nightly-gfx1201"] == nightly * 2
+    bases = (
+        '+image = "docker.io/rocm/dev-ubuntu-24.04:7.2.5-complete@NEW-BUILD-BASE"\n'
+        '+image = "docker.io/rocm/dev-ubuntu-24.04:7.2.5@NEW-RUNTIME-BASE"\n'
+    )
+    torch = '+version = "2.12.0+rocm7.2"\n+version = "0.27.0+rocm7.2"\n+version = "2.12.0+rocm7.2"\n'
+    assert found["sglang-gfx1201"] == expected(
+        scene,
+        f"""
++rocm = "7.2.5"
+{bases}+tag = "v0.5.17"
++commit = "NEW-SGLANG"
++commit = "NEW-SERIES"
+{torch}+version = "3.7.0"
++version = "0.5.17"
+""",
+    )
+    assert found["vllm-gfx1201"] == expected(
+        scene,
+        f"""
++rocm = "7.2.5"
+{bases}+version = "0.33.0"
++tag = "v0.1.22.post2"
++version = "2.8.4"
++commit = "NEW-TRITON-KERNELS"
+{torch}+version = "3.7.0"
++version = "7.0.3"
++version = "0.1.22.post2"
++version = "2.8.4"
++version = "0.33.0"
++VLLM_VERSION_OVERRIDE = "0.33.0"
+""",
+    )
 
 
 def test_actions_of_the_workflows_move_by_commit_with_the_version_beside_it(scene: Scene) -> None:

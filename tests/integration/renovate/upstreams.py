@@ -44,7 +44,9 @@ class Upstream:
         )  # fmt: skip
         return done.stdout.strip()
 
-    def repository(self, name: str, states: Sequence[str], *, annotated: bool = False) -> dict[str, str]:
+    def repository(
+        self, name: str, states: Sequence[str], *, annotated: bool = False, branch: str = "main"
+    ) -> dict[str, str]:
         """Make a repository with a tag for each state, and one more commit on its branch; return their commits."""
         bare = self.folder / "git" / name
         bare.mkdir(parents=True)
@@ -55,7 +57,7 @@ class Upstream:
             parent = [word for last in list(commits.values())[-1:] for word in ("-p", last)]
             commits[state] = self.git(bare, "commit-tree", tree, "-m", state, *parent)
             if state == "main":
-                self.git(bare, "update-ref", "refs/heads/main", commits[state])
+                self.git(bare, "update-ref", f"refs/heads/{branch}", commits[state])
             else:
                 message = ["-m", state] if annotated else []
                 self.git(bare, "tag", *message, state, commits[state])

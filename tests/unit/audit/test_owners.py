@@ -94,3 +94,13 @@ def test_f75_only_the_components_parts_fail() -> None:
         ("usr/local/lib/kernels.so", ("gfx1201",)), ("usr/lib/librocfft.so", ("gfx1201",)),
     ]  # fmt: skip
     assert [part.path for part in judged.failed] == ["usr/local/lib/kernels.so"]
+
+
+def test_a_component_made_for_other_targets_is_held_to_those_unless_somebody_asks_for_others() -> None:
+    """AITER's precompiled kernels are for CDNA, also in an image for RDNA that never starts them."""
+    record = {f"{SITE}/amd_aiter-0.1.19.dist-info/RECORD": "aiter_meta/hsa/k.co,,\n"}
+    for told, failing in (({}, [f"{SITE}/aiter_meta/hsa/k.co"]), ({"gfx": ["gfx942"]}, [])):
+        text = manifest(components=[{"name": "aiter", "base": "amd-aiter", **told}])
+        there = contents([f"{SITE}/aiter_meta/hsa/k.co"], {MANIFEST: text, **record})
+        assert [part.path for part in judge(there, ["gfx1201"], promised=True).failed] == failing
+        assert judge(there, ["gfx1201"]).failed

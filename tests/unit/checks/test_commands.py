@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from builder.cli.app import app
-from builder.errors import EngineError, RecipeError
+from builder.errors import EngineError, LockError, RecipeError
 from builder.project import known, prepare
 from builder.record import dump, pin, state
 from builder.workspace import Workspace, write_atomic
@@ -72,6 +72,32 @@ def test_check_says_which_images_are_in_order_and_ends_with_the_class_of_the_wor
     add("lacking", runtime=COMPILING)
     assert call(workspace, "check").exit_code == 2
     assert call(workspace, "check", "good").exit_code == 0
+
+
+OPEN = '[[open]]\npin = "lock"\nreason = "its index could not be reached"\n'
+
+
+def test_an_image_with_an_open_pin_is_named_and_left_out_by_what_is_for_all(
+    workspace: Workspace, add: Add
+) -> None:
+    add("good")
+    add("waiting", locked=False, more=OPEN)
+    outcome = call(workspace, "check")
+    assert outcome.exit_code == 0
+    assert (
+        "warning: images/waiting/recipe.toml: lock: open: its index could not be reached\n"
+        "  hint: rocm-images lock waiting\n"
+        "waiting: the recipe is in order, and not built while pins are open (1 warning)\n"
+    ) in outcome.output
+    left_out = "waiting: left out, its pins are open: rocm-images check waiting\n"
+    for words in (["plan"], ["lock", "--check"]):
+        outcome = call(workspace, *words)
+        assert outcome.exit_code == 0, outcome.output
+        assert left_out in outcome.output
+        assert left_out not in call(workspace, *words, "good").output
+    outcome = call(workspace, "plan", "waiting")
+    assert isinstance(outcome.exception, LockError)
+    assert outcome.exception.message == "images/waiting/recipe.lock: the recipe was never locked"
 
 
 def test_check_writes_json_that_names_everything(workspace: Workspace, add: Add) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from builder.buildtable import Build
 from builder.debiantable import AddedSuite
+from builder.openpins import OpenPin
 from builder.patchtables import Edit, Hook, Overlay, Patch, Probe, Series
 from builder.publishtable import Publish
 from builder.recipe import Base, Component, DebianBase, Image, Override, Recipe, Smoke, Source, Table
@@ -16,7 +17,7 @@ from builder.smoketables import Accept, SmokeEnv
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "recipe.md"
 TABLES_OF_THEIR_OWN = {
-    "base", "source", "component", "patch", "override", "build", "publish", "kv-cache", "image", "smoke"
+    "base", "source", "component", "patch", "override", "open", "build", "publish", "kv-cache", "image", "smoke"
 }  # fmt: skip
 TABLES_OF_SMOKE = {"env": SmokeEnv, "accept": Accept}
 KINDS_OF_PATCHES = {"series": Series, "edit": Edit, "overlay": Overlay, "hook": Hook, "probe": Probe}
@@ -56,6 +57,7 @@ def keys(model: type[Table]) -> list[str]:
             keys(Patch) + [f"{table}.{key}" for table, model in KINDS_OF_PATCHES.items() for key in keys(model)],
         ),
         ("`[[override]]`", keys(Override)),
+        ("`[[open]]`", keys(OpenPin)),
         ("`[build]`", keys(Build)),
         ("`[publish]`", keys(Publish)),
         ("`[image]`", keys(Image)),

@@ -36,7 +36,7 @@ SEEN_BY_EDITORS = (
     "schema-of-the-future", "smoke-jit-unknown",
     "smoke-loader-without-expression", "smoke-size-without-a-unit", "smoke-ships-without-a-reason",
     "source-is-the-folder-itself", "source-outside-the-folder", "source-ignores-what-is-outside",
-    "git-without-a-commit", "git-commit-too-short", "git-from-a-folder",
+    "git-commit-too-short", "git-from-a-folder", "open-pin-without-reason",
     "source-of-two-kinds", "submodules-of-a-folder", "sdist-without-version", "archive-without-sha256",
     "archive-over-plain-http", "index-of-an-unknown-kind", "override-without-reason",
     "underscore-for-a-dash", "unknown-key-near-miss", "user-root",

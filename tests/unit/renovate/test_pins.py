@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from builder.cli.app import app
 from builder.pins import Pin, pins
 from builder.recipe import parse_recipe
 
@@ -55,6 +58,16 @@ def test_an_archive_is_a_release_file_where_its_name_does_not_have_the_whole_tag
     others = [pin for (_, kind), pin in of("settled").items() if kind == "archive"]
     assert [pin.name for pin in others] == ["tree", "elsewhere", "twice"]
     assert {pin.value for pin in others} == {None}
+
+
+def test_a_variant_has_no_pins_of_its_own() -> None:
+    listed = CliRunner().invoke(
+        app, ["--root", str(ROOT), "pins", "sglang-gfx1201", "sglang-gfx1201-tp2", "--json"]
+    )
+    assert listed.exit_code == 0, listed.output
+    found = json.loads(listed.output)
+    assert {pin["file"] for pin in found} == {"images/sglang-gfx1201/recipe.toml"}
+    assert {"source.sglang.tag", "source.rdna4.branch", "rocm"} <= {pin["key"] for pin in found}
 
 
 def test_a_version_that_is_that_of_a_source_or_of_a_base_moves_along() -> None:

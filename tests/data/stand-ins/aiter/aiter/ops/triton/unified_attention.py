@@ -1,0 +1,2 @@
+def unified_attention(*words):
+    return words

@@ -1,0 +1,1 @@
+// awq gemv

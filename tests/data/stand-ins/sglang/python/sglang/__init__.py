@@ -1,0 +1,1 @@
+from sglang._version import version as __version__

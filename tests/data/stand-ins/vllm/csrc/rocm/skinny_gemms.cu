@@ -1,0 +1,1 @@
+// skinny gemms
