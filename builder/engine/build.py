@@ -20,6 +20,7 @@ from builder.engine.builders import Builder
 from builder.errors import BuildError, EngineError, PatchError
 from builder.reference import Digest, ImageReference
 from builder.story import Story
+from builder.visible import as_shown
 
 _STEP = re.compile(r"#(\d+) (\[[^]]+\] .*|exporting .*|DONE .*|CACHED|ERROR.*)")
 _OUTPUT = re.compile(r"#(\d+) [0-9.]+ (.*)")
@@ -91,7 +92,7 @@ def build_image(
                     provenance=False, sbom=False, progress="plain", stream_logs=True,
                 )  # fmt: skip
                 for line in lines:  # type: ignore[union-attr]
-                    sink.write(str(line))
+                    sink.write(as_shown(str(line)))
                     steps.hear(str(line).rstrip("\n"))
         except DockerException as error:
             raise steps.failure(str(error.stderr or ""), log) from error
@@ -155,7 +156,7 @@ def export_cache(
                     progress="plain", stream_logs=True,
                 )  # fmt: skip
                 for line in lines:  # type: ignore[union-attr]
-                    sink.write(str(line))
+                    sink.write(as_shown(str(line)))
         except DockerException as error:
             said = [line.strip() for line in str(error.stderr or "").splitlines() if line.startswith("ERROR")]
             raise EngineError(f"{to}: the build cache was not exported", details=tuple(said[-3:])) from error
