@@ -11,16 +11,18 @@ from builder.destinations import Destination, opened
 from builder.engine import builders, images
 from builder.engine.build import BuiltImage
 from builder.engine.client import info, require_usable
-from builder.errors import LockError, PublishError, SmokeError
+from builder.errors import Failure, LockError, PublishError, SmokeError
 from builder.host.disk import require_room
 from builder.making import Caches, Making, cache_place, laid_out
 from builder.mirrors import Mirrors
 from builder.patchproof import ledger_in, tell_redundant
-from builder.plan import Action, Plan
+from builder.plan import Action, Known, Plan, changes
 from builder.project import Prepared, known, prepare, recorded, went_in
 from builder.publish import offer, point_moving, release, tag_is_taken
 from builder.records import covers, withdraw
 from builder.reference import Digest, LayoutReference, Place, parse_place
+from builder.reporting import FILE as REPORT
+from builder.reporting import Run, Timed, write_report
 from builder.story import Story
 from builder.supply.accompany import accompany, bills_of, is_accompanied, require_signable
 from builder.supply.signing import Signer
@@ -75,6 +77,8 @@ def build(
 ) -> Outcome:
     """Bring an image to a tested digest, published at `target`, a repository or a layout, where one is given.
 
+    A run that had something to do leaves its report, also where it failed.
+
     What is there already, under an equal content key and with equal tests passed, is not made again. `cache`
     False rebuilds every step. Nothing is published, and no pin is written, unless every smoke test passed on the
     given `terms`; with `strict` neither while a patch is redundant that nobody acknowledged. `builder` is one of
@@ -82,7 +86,40 @@ def build(
     what that builder compiled before, and the story has how often they did. The outcome is told to
     `announce` as soon as there is one, and only then is the cache of the steps put where `caches` says.
     """
-    terms = terms or Terms()
+    told, run = Timed(story), Run()
+    failed: Failure | None = None
+    try:
+        return _build(
+            name, run, workspace=workspace, target=target, mirrors=mirrors, story=told, cache=cache,
+            move_tag=move_tag, strict=strict, terms=terms or Terms(), builder=builder, signer=signer,
+            caches=caches, ccache=ccache, announce=announce,
+        )  # fmt: skip
+    except Failure as failure:
+        failed = failure
+        raise
+    finally:
+        if failed is not None or run.digest is not None:
+            write_report(run, told, workspace=workspace, failure=failed)
+
+
+def _build(
+    name: str,
+    run: Run,
+    *,
+    workspace: Workspace,
+    target: Place | None,
+    mirrors: Mirrors,
+    story: Story,
+    cache: bool,
+    move_tag: bool,
+    strict: bool,
+    terms: Terms,
+    builder: str | None,
+    signer: Signer | None,
+    caches: Caches,
+    ccache: bool,
+    announce: Callable[[Outcome], None],
+) -> Outcome:
     terms.card(name)  # what cannot be tested as it has to be is not built at all
     require_signable(signer, target)
     with context.sole_run(workspace, name), _opened(target, mirrors) as destination:
@@ -108,6 +145,8 @@ def build(
                 announce(outcome)
                 return outcome
         state.unlink(missing_ok=True)
+        (workspace.dist / name / REPORT).unlink(missing_ok=True)
+        run.prepared, run.plan, run.before = prepared, planned, recorded(workspace, name)
         image, made_by = None, None
         if planned.action is not Action.BUILD and cache:
             image = _fetch(
@@ -135,14 +174,18 @@ def build(
                 laid=laid_out(prepared, below=below, workspace=workspace, mirrors=mirrors, story=story),
                 mirrors=mirrors, story=story, ccache=ccache,
             )  # fmt: skip
-            image = made_by.build(cache=cache, cache_from=cache_place(caches.source, name))
+            run.built = True
+            image = made_by.build(
+                cache=cache, cache_from=cache_place(caches.source, name), changed=_changed(held, prepared)
+            )
         write_atomic(state, _state(prepared, digest=image.id, passed=False))
+        run.tested = True
         try:
             report = smoke(prepared, image.id, workspace=workspace, story=story, terms=terms)
         except SmokeError:
             withdraw(workspace, prepared, story)
             raise
-        patches = ledger_in(image.id, prepared.recipe)
+        patches = run.patches = ledger_in(image.id, prepared.recipe)
         tell_redundant(prepared.recipe, patches, story, strict=strict)
         if destination is None:
             digest, reference = image.id, None
@@ -150,7 +193,7 @@ def build(
             offered = offer(image, destination, prepared.tag, move_tag=move_tag, story=story)
             digest = str(offered.image.digest)
             reference = _reference(destination, prepared, offered.image.digest)
-            before = recorded(workspace, name)
+            before = run.before
             moved_from = str(offered.moved_from) if offered.moved_from is not None else None
             if before is not None and moved_from is None and before["reference"] == reference:
                 moved_from = before["moved-from"]
@@ -171,11 +214,20 @@ def build(
         write_atomic(state, _state(prepared, digest=digest, passed=True))
         if reference is not None:
             write_atomic(pin, record.dump(table))  # the last of all: what it says has happened
+            run.table = table
+        run.digest, run.reference = digest, reference
         outcome = Outcome(plan=planned, image=digest, reference=reference)
         announce(outcome)
         if made_by is not None:
             made_by.keep_cache(cache_place(caches.target, name))
         return outcome
+
+
+def _changed(held: Known | None, prepared: Prepared) -> tuple[str, ...] | None:
+    """Return the words about what changed since the last build, None where nothing is known of one."""
+    if held is None:
+        return None
+    return held.changed or (changes(prepared.inputs, held.inputs) if held.inputs else ())
 
 
 def _opened(target: Place | None, mirrors: Mirrors) -> AbstractContextManager[Destination | None]:

@@ -6,7 +6,6 @@ of the manifest. When a tag may be set, and which, is not decided here.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, assert_never
 
+from builder import foreign
 from builder.engine import images
 from builder.engine.build import BuiltImage
 from builder.errors import EngineError, PublishError
@@ -303,7 +303,7 @@ class InLayout:
 def _candidate(document: Document) -> Candidate | None:
     """Read a manifest; None for anything but that of one image."""
     try:
-        table: Mapping[str, Any] = json.loads(document.content)
+        table: Mapping[str, Any] = foreign.loads(document.content)
         return Candidate(
             document=document, config=Digest(table["config"]["digest"]),
             layers=tuple((str(Digest(each["digest"])), int(each["size"])) for each in table["layers"]),
@@ -313,7 +313,7 @@ def _candidate(document: Document) -> Candidate | None:
 
 
 def _labels(config: bytes) -> dict[str, str]:
-    told = (json.loads(config).get("config") or {}).get("Labels") or {}
+    told = (foreign.loads(config).get("config") or {}).get("Labels") or {}
     return {str(key): str(value) for key, value in told.items()}
 
 

@@ -32,13 +32,15 @@ class Circumstances:
     """What is known about an image beside the failure.
 
     `stages` maps `base.build` and `base.runtime` to their apt lists, and is empty for an image without a
-    recipe. `writable` are the declared directories, `env` is what ENV says, `user` is who it runs as.
+    recipe. `writable` are the declared directories, `env` is what ENV says, `user` is who it runs as. `needed_in`
+    is the stage that failed, to which what is missing has to be added.
     """
 
     stages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     writable: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     user: str = ""
+    needed_in: str = RUNTIME
 
 
 def diagnose(evidence: str, circumstances: Circumstances) -> Diagnosis | None:
@@ -52,6 +54,30 @@ def diagnose(evidence: str, circumstances: Circumstances) -> Diagnosis | None:
         if found is not None:
             return found
     return None
+
+
+def diagnose_build(evidence: str, circumstances: Circumstances) -> Diagnosis | None:
+    """Return the innermost cause that the lines of a build step show, or None when nothing known is shown."""
+    for rule in _BUILD_RULES:
+        found = rule(evidence, circumstances)
+        if found is not None:
+            return found
+    return None
+
+
+def _full_disk(evidence: str, _circumstances: Circumstances) -> Diagnosis | None:
+    if "No space left on device" not in evidence:
+        return None
+    return Diagnosis(cause="the engine's disk is full", hint="rocm-images engine free; df -h shows which disk")
+
+
+def _out_of_memory(evidence: str, _circumstances: Circumstances) -> Diagnosis | None:
+    if re.search(r"Killed signal terminated program|\bKilled\b|LLVM ERROR: out of memory", evidence) is None:
+        return None
+    return Diagnosis(
+        cause="a compiler was killed: the machine has too little memory for as many of them side by side",
+        hint="raise build.memory-per-job in the recipe, by which fewer run at the same time",
+    )
 
 
 def _hanging_lock(evidence: str, circumstances: Circumstances) -> Diagnosis | None:
@@ -268,13 +294,25 @@ _RULES: tuple[Callable[[str, Circumstances], Diagnosis | None], ...] = (
 )
 
 
+_BUILD_RULES: tuple[Callable[[str, Circumstances], Diagnosis | None], ...] = (
+    _full_disk,
+    _out_of_memory,
+    _missing_header,
+    _missing_library,
+    _missing_program,
+    _unknown_target,
+    _missing_hip_part,
+)
+
+
 def _placed(what: str, need: str, provider: Provider | None, circumstances: Circumstances) -> Diagnosis:
     """Say what is missing and, by the recipe's lists, why: in no stage, in the wrong one, or there and gone."""
-    stages = circumstances.stages
+    stages, here = circumstances.stages, circumstances.needed_in
+    other, word = (BUILD, "runtime") if here == RUNTIME else (RUNTIME, "build")
     if provider is None:
         return Diagnosis(
             cause=f"{what} is missing, and no Debian package is known to bring it",
-            hint=f"find out what brings it (apt-file search {need}) and add that to the runtime stage",
+            hint=f"find out what brings it (apt-file search {need}) and add that to the {word} stage",
         )
     package = provider.package
     if not stages:
@@ -283,26 +321,25 @@ def _placed(what: str, need: str, provider: Provider | None, circumstances: Circ
             hint=f"install {package} in the image's final stage",
             package=package,
         )
-    add = f'add "{package}" to {RUNTIME}.apt'
-    if (there := provider.among(stages.get(RUNTIME, ()))) is not None:
+    if (there := provider.among(stages.get(here, ()))) is not None:
         return Diagnosis(
-            cause=f"{what} is missing although {there} is in {RUNTIME}.apt: something took it out of the image",
+            cause=f"{what} is missing although {there} is in {here}.apt: something took it out of the image",
             hint=f"look for what deletes it, for example with: dpkg --verify {there}",
             package=there,
-            stage=RUNTIME,
+            stage=here,
         )
-    if (there := provider.among(stages.get(BUILD, ()))) is not None:
+    if (there := provider.among(stages.get(other, ()))) is not None:
         return Diagnosis(
-            cause=f"{what} is missing: {there} is installed in {BUILD} only, and the runtime stage needs it",
-            hint=f'add "{there}" to {RUNTIME}.apt',
+            cause=f"{what} is missing: {there} is installed in {other} only, and the {word} stage needs it",
+            hint=f'add "{there}" to {here}.apt',
             package=there,
-            stage=RUNTIME,
+            stage=here,
         )
     return Diagnosis(
-        cause=f"{what} is missing: {package} is in no stage, and the runtime stage needs it",
-        hint=add,
+        cause=f"{what} is missing: {package} is in no stage, and the {word} stage needs it",
+        hint=f'add "{package}" to {here}.apt',
         package=package,
-        stage=RUNTIME,
+        stage=here,
     )
 
 

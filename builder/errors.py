@@ -7,21 +7,24 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from builder.visible import as_shown
+
 
 class Failure(Exception):
     """Root of all expected failures.
 
     `message` states a fact in lower case and names file and key where there is one. `hint` says what to do,
-    best as a command. `details` are lines of evidence, for example what a compiler printed.
+    best as a command. `details` are lines of evidence, for example what a compiler printed. What they quote may
+    be anybody's: what is not seen is escaped here, and the logins of addresses are left out.
     """
 
     exit_code: ClassVar[int] = 1
 
     def __init__(self, message: str, *, hint: str | None = None, details: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.details = details
+        self.message = as_shown(message)
+        self.hint = as_shown(hint) if hint is not None else None
+        self.details = tuple(map(as_shown, details))
+        super().__init__(self.message)
 
 
 class RecipeError(Failure):

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-import tomli
 import tomli_w
 from packaging.utils import canonicalize_name
 from pydantic import BeforeValidator, Field, ValidationError
@@ -302,9 +301,10 @@ def parse_lock(text: str, *, file: str) -> Lock:
     remedy = "make it again with: rocm-images lock"
     try:
         table = tomlfast.loads(text, ("deb", "python"), parse_float=Number)
-        return Lock.model_validate(table)
-    except tomli.TOMLDecodeError as error:
+    except ValueError as error:
         raise LockError(f"{file}: not a TOML file, it may have been cut short: {error}", hint=remedy) from error
+    try:
+        return Lock.model_validate(table)
     except ValidationError as error:
         details = tuple(sorted({str(problem) for problem in problems(error, table, Lock)}))
         raise LockError(f"{file}: not a lock this version can read", details=details[:10], hint=remedy) from error

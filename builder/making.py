@@ -6,18 +6,18 @@ What is built, and what becomes of it, is decided above.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
-from builder import context, oci, render
+from builder import context, failedstep, oci, render
 from builder.context import BootstrappedBase, BuildContext
 from builder.engine import images
-from builder.engine.build import BuiltImage, build_image, export_cache
+from builder.engine.build import BuiltImage, StepFailed, build_image, export_cache
 from builder.engine.builders import Builder
-from builder.errors import EngineError, PatchError
+from builder.errors import BuildError, EngineError, PatchError
 from builder.machine import job_memory
 from builder.mirrors import Mirrors
 from builder.patchproof import about
@@ -59,8 +59,13 @@ class Making:
     story: Story
     ccache: bool = False
 
-    def build(self, *, cache: bool, cache_from: ImageReference | None) -> BuiltImage:
-        """Build it. Raises as `build_image` does; what failed of patches is said in the recipe's words."""
+    def build(
+        self, *, cache: bool, cache_from: ImageReference | None, changed: Sequence[str] | None = None
+    ) -> BuiltImage:
+        """Build it. Raises as `build_image` does; what failed is said in the recipe's words.
+
+        `changed` are the words about inputs that changed since the last build, None where there was none.
+        """
         prepared = self.prepared
         with (
             self.story.step(f"building {prepared.recipe.name} {prepared.tag}"),
@@ -74,6 +79,8 @@ class Making:
                 )  # fmt: skip
             except PatchError as error:
                 raise about(error, prepared.recipe) from error
+            except StepFailed as error:
+                raise _in_words(error, prepared, changed) from error
 
     def keep_cache(self, place: ImageReference | None) -> None:
         """Put the cache of the build that was made there, if anywhere. A failure is said, and fails nothing."""
@@ -140,6 +147,28 @@ class Making:
                 return f"docker-image://{name}"
             case _:
                 assert_never(base)
+
+
+def _in_words(error: StepFailed, prepared: Prepared, changed: Sequence[str] | None) -> BuildError:
+    """Return what a step said as a failure of the recipe: its cause, the few lines, the inputs, where to look."""
+    recipe = prepared.recipe
+    found = failedstep.cause(error.said, recipe)
+    keys = failedstep.made_of(error.stage, recipe)
+    about_stage = [f"stage {error.stage}, made of {', '.join(keys)}" if keys else f"stage {error.stage}"]
+    if changed is None:
+        about_stage.append("no earlier build is known to compare with")
+    else:
+        layers = {file.project: file.layer for file in prepared.lock.python}
+        words = failedstep.changed_for(error.stage, changed, recipe, layers)
+        about_stage += [f"changed since the last build: {line}" for line in words] or [
+            "nothing that this stage is made of has changed since the last build"
+        ]
+    look = f"{error.look}; its Dockerfile: rocm-images render {recipe.name}"
+    return BuildError(
+        error.message if found is None else f"{error.message}: {found.cause}",
+        details=(*failedstep.what_matters(error.said), *about_stage),
+        hint=f"the whole step: {look}" if found is None else f"{found.hint}; the whole step: {look}",
+    )
 
 
 def laid_out(

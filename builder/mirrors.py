@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import unquote, urlsplit
 
-import tomli
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from builder import foreign
 from builder.errors import EngineError, RecipeError
 from builder.process import run
 
@@ -278,8 +278,8 @@ def parse_mirrors(data: bytes, *, file: Path) -> MirrorFile:
     """Return the content of a mirrors file. Raises one `RecipeError` with all of its problems."""
     hint = "every key is described in docs/mirrors.md"
     try:
-        content = tomli.loads(data.decode())
-    except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
+        content = foreign.toml(data.decode())
+    except ValueError as error:
         raise RecipeError(f"{file}: not a TOML file: {error}", hint=hint) from error
     problems: list[str] = []
     try:

@@ -16,11 +16,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
 from builder.errors import EngineError
+from builder.visible import without_logins
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +36,12 @@ _PASSED_ON = (
 _GRACE_SECONDS = 30.0
 _STRAY_SECONDS = 2.0  # for what a program leaves behind when it ends
 _TICK_SECONDS = 0.5
+_LARGEST_OUTPUT = 1 << 28  # characters; the longest list of a repository's commits has a tenth of it
+_LONGEST_PIECE = 1 << 16
+
+
+class Flooded(EngineError):
+    """A program wrote more than anybody can want to read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,15 +73,17 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: str | None = None,
     on_line: Callable[[str], None] | None = None,
+    largest: int = _LARGEST_OUTPUT,
 ) -> Completed:
     """Run a program to its end and return what it did, whatever its status.
 
     `env` is added to `environment()`. With `on_line`, standard error is handed over line by line as it is
-    written. Raises `EngineError` when there is no such program. On an interrupt the program gets SIGINT, then
+    written. Raises `EngineError` when there is no such program, `Flooded` when one writes more than `largest`
+    characters to a stream: it is ended then. On an interrupt the program gets SIGINT, then
     time to clean up, then SIGKILL; the interrupt goes on to the caller.
     """
     command = tuple(str(word) for word in argv)
-    _log.debug("run %s", shlex.join(command))
+    _log.debug("run %s", without_logins(shlex.join(command)))
     out: list[str] = []
     err: list[str] = []
     failures: list[Exception] = []
@@ -93,9 +103,14 @@ def run(
                 errors="replace",
                 start_new_session=True,
             )
+            end = partial(_end, child, command[0], failures)
             helpers = [
-                threading.Thread(target=_drain, args=(child.stdout, out, None, failures), daemon=True),
-                threading.Thread(target=_drain, args=(child.stderr, err, on_line, failures), daemon=True),
+                threading.Thread(
+                    target=_drain, args=(child.stdout, out, None, failures, largest, end), daemon=True
+                ),
+                threading.Thread(
+                    target=_drain, args=(child.stderr, err, on_line, failures, largest, end), daemon=True
+                ),
                 threading.Thread(target=_feed, args=(child.stdin, stdin, command[0]), daemon=True),
             ]
             ended = threading.Thread(target=child.wait, daemon=True)
@@ -123,7 +138,7 @@ def run(
 def start_detached(argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str] | None = None) -> int:
     """Start a service that outlives this process, its output appended to `log`, and return its process id."""
     command = [str(word) for word in argv]
-    _log.debug("start %s", shlex.join(command))
+    _log.debug("start %s", without_logins(shlex.join(command)))
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as sink:
         try:
@@ -145,16 +160,33 @@ def _not_started(program: str, cwd: Path | None, error: OSError) -> EngineError:
 
 
 def _drain(
-    stream: object, into: list[str], on_line: Callable[[str], None] | None, failures: list[Exception]
+    stream: IO[str],
+    into: list[str],
+    on_line: Callable[[str], None] | None,
+    failures: list[Exception],
+    largest: int,
+    end: Callable[[], None],
 ) -> None:
     """Read a stream to its end. A listener that fails is not called again, but the program never waits for it."""
-    for line in stream:  # type: ignore[attr-defined]
+    size = 0
+    while line := stream.readline(_LONGEST_PIECE):
+        size += len(line)
+        if size > largest:
+            end()
+            continue
         into.append(line)
         if on_line is not None and not failures:
             try:
                 on_line(line.rstrip("\n"))
             except Exception as failure:  # told by the thread that called
                 failures.append(failure)
+
+
+def _end(child: subprocess.Popen[str], program: str, failures: list[Exception]) -> None:
+    """End a program that floods us, and say so."""
+    failures.insert(0, Flooded(f"the program {program!r} writes without end, and was ended"))
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
 
 
 def _feed(stream: IO[str] | None, text: str | None, program: str) -> None:

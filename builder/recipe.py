@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-import tomli
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from builder import grammar
+from builder import foreign, grammar
 from builder.agreement import disagreements
 from builder.buildtable import Build
 from builder.debiantable import DebianBase
@@ -346,8 +345,8 @@ def parse_recipe(text: str, *, file: str, name: str | None = None) -> Recipe:
     Raises one `RecipeError` with all problems of the file, `PatchError` for a patch that leaves its tree.
     """
     try:
-        table = tomli.loads(text, parse_float=grammar.Number)
-    except tomli.TOMLDecodeError as error:
+        table = foreign.toml(text, parse_float=grammar.Number)
+    except ValueError as error:
         raise _no_toml(str(error), text, file) from error
     recipe, found, whole = None, [], with_stand_ins(table)
     try:

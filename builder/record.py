@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from builder import origins
+from builder import foreign, origins
 from builder.errors import LockError
 from builder.fingerprint import fingerprint_inputs
 from builder.lockfile import Lock
@@ -215,7 +215,7 @@ def is_whole(table: Mapping[str, Any]) -> bool:
 def _table(text: str, file: str, *, remedy: str | None = None) -> dict[str, Any]:
     remedy = remedy or f"rm {file}"
     try:
-        table = json.loads(text)
+        table = foreign.loads(text)
     except ValueError as error:
         raise LockError(f"{file}: damaged, this is no JSON", details=(str(error),), hint=remedy) from error
     if not isinstance(table, dict):

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from builder import record
 from builder.lockfile import Lock
+from builder.outputs import OUTPUTS
 from builder.patchtables import KINDS
 from builder.recipe import Image, Recipe
 from builder.variants import KEY, NAMING, SAYS
@@ -294,6 +295,7 @@ def diff_schema() -> dict[str, Any]:
 
 SCHEMAS = {
     "recipe": recipe_schema, "lock": lock_schema, "pin": pin_schema, "verify": verify_schema, "diff": diff_schema,
+    **OUTPUTS,
 }  # fmt: skip
 
 

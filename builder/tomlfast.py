@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any
 
-import tomli
+from builder import foreign
 
 # Escapes, and what no line of a plain table holds: such a file is read the general way.
 _UNPLAIN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\\]")
@@ -25,12 +25,12 @@ def loads(text: str, lists: Collection[str], *, parse_float: Callable[[str], Any
         found = _tables(text[cut:], lists)
         if found is not None:
             try:
-                head = tomli.loads(text[:cut], parse_float=parse_float)
-            except tomli.TOMLDecodeError:  # said below with the lines of the whole file
+                head = foreign.toml(text[:cut], parse_float=parse_float)
+            except ValueError:  # said below with the lines of the whole file
                 head = dict.fromkeys(found)
             if not head.keys() & found.keys():
                 return head | found
-    return tomli.loads(text, parse_float=parse_float)
+    return foreign.toml(text, parse_float=parse_float)
 
 
 def _tables(text: str, lists: Collection[str]) -> dict[str, list[dict[str, Any]]] | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 import shlex
 from collections.abc import Callable
 
+from builder import foreign
 from builder.adopt import environment
 from builder.adopt.dockerfile import Instruction, without_remark
 from builder.adopt.draft import add
@@ -318,7 +318,7 @@ def _list(text: str) -> list[str] | None:
     if not text.startswith("["):
         return None
     try:
-        words = json.loads(text)
+        words = foreign.loads(text)
     except ValueError:
         return None
     return words if isinstance(words, list) and all(isinstance(word, str) for word in words) else None

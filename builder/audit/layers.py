@@ -18,6 +18,7 @@ import zstandard
 
 from builder.audit.contents import AUDIT, Contents, Seeking, code_in, is_telling, is_unread
 from builder.codeobjects.reading import FileCode
+from builder.sources.archive import Entry
 
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -26,7 +27,9 @@ _CHUNK = 1 << 20
 _BLOCK = 512
 TAR_BUFFER = 1 << 16  # tarfile reads in as small pieces as it is told, and copies what it keeps of one
 
-BROKEN = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
+BROKEN = (
+    tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError, RecursionError, OverflowError,
+)  # fmt: skip
 """What reading a layer raises when its bytes are not what they should be."""
 
 
@@ -89,7 +92,7 @@ def is_layer(stream: io.BufferedReader) -> bool:
 def read_layer(stream: io.BufferedReader, seeking: Seeking = AUDIT) -> Layer:
     """Read a layer to its end. Raises one of `BROKEN` for a stream that is no archive, or not a whole one."""
     layer = Layer()
-    with tarfile.open(fileobj=_decompressed(stream), mode="r|", bufsize=TAR_BUFFER) as archive:
+    with tarfile.open(fileobj=_decompressed(stream), mode="r|", bufsize=TAR_BUFFER, tarinfo=Entry) as archive:
         for member in archive:
             _take(layer, archive, member, seeking)
             archive.members.clear()  # type: ignore[attr-defined] # tarfile keeps every header otherwise

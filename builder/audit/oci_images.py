@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from builder import foreign
 from builder.audit.contents import AUDIT, Contents, Seeking
 from builder.audit.layers import (
     BROKEN,
@@ -28,6 +28,7 @@ from builder.audit.layers import (
 )
 from builder.errors import RecipeError
 from builder.reference import Digest
+from builder.sources.archive import Entry
 from builder.story import Story
 
 _LARGEST_DOCUMENT = 16 << 20
@@ -102,7 +103,7 @@ def read_layout(layout: Path, digest: Digest | None, *, story: Story) -> Content
 def chosen_of(layout: Path, digest: Digest | None) -> Digest:
     """Return the digest of the only image of a layout, where none is named. Raises `RecipeError`."""
     try:
-        index = json.loads((layout / "index.json").read_bytes())
+        index = foreign.loads((layout / "index.json").read_bytes())
         return digest or _chosen(index, str(layout))
     except (*_MISSHAPEN, OSError) as error:
         raise RecipeError(f"{layout}: is no image layout that can be read: {error}") from error
@@ -162,7 +163,7 @@ def read_archived(
     sizes: dict[str, int] = {}
     links: dict[str, str] = {}
     try:
-        with tarfile.open(fileobj=buffered(pieces), mode="r|", bufsize=TAR_BUFFER) as archive:
+        with tarfile.open(fileobj=buffered(pieces), mode="r|", bufsize=TAR_BUFFER, tarinfo=Entry) as archive:
             for member in archive:
                 path = clean(member.name)
                 if member.issym() or member.islnk():
@@ -179,9 +180,9 @@ def read_archived(
                     layers[path] = read_layer(stream, seeking) if wanted else Layer()
                 elif member.size <= _LARGEST_DOCUMENT:
                     documents[path] = stream.read()
-        (listed,) = json.loads(documents["manifest.json"])
+        (listed,) = foreign.loads(documents["manifest.json"])
         names = [clean(str(each)) for each in listed["Layers"]]
-        config = json.loads(documents[clean(str(listed["Config"]))])
+        config = foreign.loads(documents[clean(str(listed["Config"]))])
         described = Described(
             digest=_of_archive(documents, name),
             config=config,
@@ -201,8 +202,8 @@ def _of_archive(documents: Mapping[str, bytes], name: str) -> Digest | None:
     """Return the digest of the image's manifest, None where the archive is no layout as well."""
     if "index.json" not in documents:
         return None
-    digest = _chosen(json.loads(documents["index.json"]), name)
-    manifest = json.loads(documents[f"blobs/sha256/{digest.hex}"])
+    digest = _chosen(foreign.loads(documents["index.json"]), name)
+    manifest = foreign.loads(documents[f"blobs/sha256/{digest.hex}"])
     return _chosen(manifest, name) if "manifests" in manifest else digest
 
 
@@ -239,7 +240,7 @@ def _document(pieces: Iterator[bytes], digest: Digest, name: str) -> dict[str, A
             raise RecipeError(f"{name}: the document {digest} has more than {_LARGEST_DOCUMENT} bytes")
     if hashlib.sha256(data).hexdigest() != digest.hex:
         raise RecipeError(f"{name}: the document {digest} has other bytes than its digest says")
-    table = json.loads(data)
+    table = foreign.loads(data)
     if not isinstance(table, dict):
         raise TypeError("expected a table")
     return table

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from builder import foreign
 from builder.audit.contents import COMPONENTS, MANIFEST, Contents
 
 UNOWNED = "unowned"
@@ -129,7 +129,7 @@ def _packaged(texts: Mapping[str, str], wanted: Collection[str]) -> Iterator[tup
 
 def _table(text: str) -> dict[str, Any]:
     try:
-        table = json.loads(text) if text else {}
+        table = foreign.loads(text) if text else {}
     except ValueError:
         return {}
     return table if isinstance(table, dict) else {}

@@ -42,7 +42,9 @@ def adopt(
     Nothing is overwritten. Exit code: 0 when a draft was made, 2 for a file that is no Dockerfile or a recipe that
     is there already.
 
-    Example: rocm-images adopt old/Dockerfile --into images/sglang-gfx1201
+    Examples:
+        rocm-images adopt Dockerfile
+        rocm-images adopt old/Dockerfile --into images/sglang-gfx1201 --build-arg ROCM=7.2.4
     """
     from builder.adopt.adoption import adopt as drafted
     from builder.errors import RecipeError

@@ -33,12 +33,15 @@ from builder.cli import (
     verify_command,
 )
 from builder.cli.console import Console
+from builder.cli.helping import Grouped, keep_examples
+from builder.cli.orientation import orientation
 from builder.errors import Failure, Interrupted
 
 app = typer.Typer(
     name="rocm-images",
     help="Build, smoke-test and pin container images of ROCm LLM engines.",
-    no_args_is_help=True,
+    cls=Grouped,
+    invoke_without_command=True,
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -57,6 +60,7 @@ host_commands.register(app)
 ci_commands.register(app)
 start_commands.register(app)
 adopt_command.register(app)
+keep_examples(app)
 
 
 def _version(asked: bool) -> None:
@@ -82,6 +86,8 @@ def _global(
         for loud in ("urllib3", "docker", "asyncio"):
             logging.getLogger(loud).setLevel(logging.INFO)
     context.obj = root
+    if context.invoked_subcommand is None:
+        Console().result(orientation(Path.cwd() if root is None else root))
 
 
 def main() -> None:

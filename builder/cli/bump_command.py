@@ -41,7 +41,9 @@ def bump_check(
     4 patches, 8 not reachable. The report is whole in any case. In CI a redundant patch without
     'acknowledge-redundant' is an error.
 
-    Example: rocm-images bump-check origin/main...HEAD --write
+    Examples:
+        rocm-images bump-check HEAD~1..
+        rocm-images bump-check origin/main...HEAD --write
     """
     from builder.bump.judging import judge
     from builder.bump.markdown import markdown

@@ -39,7 +39,9 @@ def check(
 
     Exit code: 0 without errors, else the class of the worst (2 recipe, rules, 3 lock, 4 patch, 8 not reachable).
 
-    Example: rocm-images check sglang-debian --online --json
+    Examples:
+        rocm-images check
+        rocm-images check sglang-debian --online --json
     """
     from builder.checks.offline import check_images
     from builder.checks.trees import Fetch

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from builder.cli import completion
 from builder.cli.console import Console
 from builder.cli.image_commands import Json, MirrorsFile, workspace_if_any, workspace_of
 
@@ -25,9 +26,17 @@ def register(app: typer.Typer) -> None:
 
 def diff(
     context: typer.Context,
-    old: Annotated[str, typer.Argument(metavar="A", show_default=False, help=_WHAT)],
+    old: Annotated[
+        str, typer.Argument(metavar="A", show_default=False, help=_WHAT, autocompletion=completion.images)
+    ],
     new: Annotated[
-        str, typer.Argument(metavar="B", show_default=False, help="The same of what it is compared with.")
+        str,
+        typer.Argument(
+            metavar="B",
+            show_default=False,
+            help="The same of what it is compared with.",
+            autocompletion=completion.images,
+        ),
     ],
     as_json: Json = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Markdown, for a pull request.")] = False,
@@ -40,7 +49,9 @@ def diff(
 
     Exit code: 0, whether or not anything differs.
 
-    Example: rocm-images diff HEAD~1:sglang-debian sglang-debian --markdown
+    Examples:
+        rocm-images diff HEAD~1:sglang-debian sglang-debian
+        rocm-images diff pins/old.json pins/new.json --markdown
     """
     from builder import compare
     from builder.errors import RecipeError
@@ -83,7 +94,9 @@ def isolate(
 
     Exit code 2 for two different images, and where nothing differs.
 
-    Example: rocm-images isolate HEAD~1:sglang-debian sglang-debian
+    Examples:
+        rocm-images isolate HEAD~1:sglang-debian sglang-debian
+        rocm-images isolate old.lock sglang-debian --out /tmp/steps
     """
     from builder.inspection.isolating import isolate as run
     from builder.mirrors import load_mirrors

@@ -43,7 +43,9 @@ def doctor(
 ) -> None:
     """Tell what of the needed this machine has, and how to get the rest. Exit code 8 if something is missing.
 
-    Example: rocm-images doctor --gpu
+    Examples:
+        rocm-images doctor
+        rocm-images doctor --gpu --json
     """
     from builder.errors import EngineError
     from builder.host.doctor import examine, examine_signing
@@ -72,7 +74,9 @@ def install(
 ) -> None:
     """Install what this machine lacks of Debian packages, in one apt transaction. Tells first what will change.
 
-    Example: rocm-images install --signing
+    Examples:
+        rocm-images install
+        rocm-images install --signing --sudo
     """
     from builder.engine import client
     from builder.errors import EngineError
@@ -103,7 +107,12 @@ def install(
 
 @_engine.command("up")
 def engine_up(context: typer.Context, install: Install = False) -> None:
-    """Have an engine: the one that answers, as it is, or one started here. Prints its address."""
+    """Have an engine: the one that answers, as it is, or one started here. Prints its address.
+
+    Examples:
+        rocm-images engine up
+        rocm-images engine up --install
+    """
     from builder.host import engine_service
 
     console = Console()
@@ -115,7 +124,10 @@ def engine_up(context: typer.Context, install: Install = False) -> None:
 
 @_engine.command("down")
 def engine_down(context: typer.Context) -> None:
-    """Stop the engine that `engine up` started; leave any other alone."""
+    """Stop the engine that `engine up` started; leave any other alone.
+
+    Example: rocm-images engine down
+    """
     from builder.host import engine_service
 
     engine_service.down(engine_service.settings_for(_workspace(context)), Console())
@@ -123,7 +135,10 @@ def engine_down(context: typer.Context) -> None:
 
 @_engine.command("status")
 def engine_status(context: typer.Context, as_json: Json = False) -> None:
-    """Tell which engine answers and whether it was started here. Exit code 8 if none answers."""
+    """Tell which engine answers and whether it was started here. Exit code 8 if none answers.
+
+    Example: rocm-images engine status --json
+    """
     from builder.errors import EngineError
     from builder.host import engine_service
 
@@ -163,7 +178,10 @@ def engine_free(
 
     Images of others, and those that a container uses, stay. A later build makes again what it needs.
 
-    Example: rocm-images engine free --unused-hours 12
+    Examples:
+        rocm-images engine free
+        rocm-images engine free --unused-hours 12
+        rocm-images engine free --all
     """
     from builder.engine import client
     from builder.errors import LockError, RecipeError
@@ -195,7 +213,12 @@ def engine_free(
 
 @_registry.command("up")
 def registry_up(context: typer.Context, install: Install = False, as_json: Json = False) -> None:
-    """Have the embedded registry run on loopback. Prints HOST:PORT."""
+    """Have the embedded registry run on loopback. Prints HOST:PORT.
+
+    Examples:
+        rocm-images registry up
+        rocm-images registry up --install --json
+    """
     from builder.host import registry_service
 
     console = Console()
@@ -207,7 +230,10 @@ def registry_up(context: typer.Context, install: Install = False, as_json: Json 
 
 @_registry.command("down")
 def registry_down(context: typer.Context) -> None:
-    """Stop the embedded registry. What it holds stays."""
+    """Stop the embedded registry. What it holds stays.
+
+    Example: rocm-images registry down
+    """
     from builder.host import registry_service
 
     registry_service.down(registry_service.settings_for(_workspace(context)), Console())
@@ -215,7 +241,10 @@ def registry_down(context: typer.Context) -> None:
 
 @_registry.command("status")
 def registry_status(context: typer.Context, as_json: Json = False) -> None:
-    """Tell whether the embedded registry runs and where. Exit code 8 if it does not."""
+    """Tell whether the embedded registry runs and where. Exit code 8 if it does not.
+
+    Example: rocm-images registry status
+    """
     from builder.errors import EngineError
     from builder.host import registry_service
 

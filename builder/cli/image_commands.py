@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from builder.cli import completion
 from builder.cli.console import Console, in_ci
 
 if TYPE_CHECKING:
@@ -20,8 +21,14 @@ if TYPE_CHECKING:
     from builder.trial import Terms
     from builder.workspace import Workspace
 
-Images = Annotated[list[str] | None, typer.Argument(help="Images; default: all.", show_default=False)]
-Image = Annotated[str, typer.Argument(help="An image: a folder below images/.", show_default=False)]
+Images = Annotated[
+    list[str] | None,
+    typer.Argument(help="Images; default: all.", show_default=False, autocompletion=completion.images),
+]
+Image = Annotated[
+    str,
+    typer.Argument(help="An image: a folder below images/.", show_default=False, autocompletion=completion.images),
+]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
 MirrorsFile = Annotated[
     Path | None, typer.Option("--mirrors", help="A mirrors.toml; default: the one here, else the user's.")
@@ -59,7 +66,9 @@ def register(app: typer.Typer) -> None:
 def list_images(context: typer.Context, as_json: Json = False) -> None:
     """List the images of this repository.
 
-    Example: rocm-images list --json
+    Examples:
+        rocm-images list
+        rocm-images list --json
     """
     from builder.project import load_recipe, names
 
@@ -97,7 +106,10 @@ def lock(
 ) -> None:
     """Resolve what recipes leave open and write it beside them.
 
-    Example: rocm-images lock sglang-debian --update triton
+    Examples:
+        rocm-images lock
+        rocm-images lock sglang-debian --update triton
+        rocm-images lock --check
     """
     from builder.project import in_order, load_lock, load_recipe
 
@@ -132,7 +144,9 @@ def lock(
 def render(context: typer.Context, image: Image) -> None:
     """Write the Dockerfile of an image to standard output.
 
-    Example: rocm-images render sglang-debian
+    Examples:
+        rocm-images render sglang-debian
+        rocm-images render sglang-debian >Dockerfile
     """
     from builder.project import prepare
 
@@ -175,7 +189,10 @@ def build(
     In GitHub's CI, what `pin show --format github` writes are the outputs of the step. A cache that cannot
     be exported is a warning; the result has been written before.
 
-    Example: rocm-images build sglang-debian --publish 127.0.0.1:5000/rocm-images
+    Examples:
+        rocm-images build sglang-debian
+        rocm-images build sglang-debian --publish 127.0.0.1:5000/rocm-images
+        rocm-images build sglang-debian --publish oci:out --no-cache
     """
     from builder.build import build as run
     from builder.mirrors import load_mirrors
@@ -214,7 +231,12 @@ def smoke_test(
     context: typer.Context,
     image: Annotated[
         str,
-        typer.Argument(help="An image of this project, or any reference.", metavar="IMAGE", show_default=False),
+        typer.Argument(
+            help="An image of this project, or any reference.",
+            metavar="IMAGE",
+            show_default=False,
+            autocompletion=completion.images,
+        ),
     ],
     recipe: Annotated[
         str | None,
@@ -229,7 +251,10 @@ def smoke_test(
 ) -> None:
     """Run the smoke tests on an image that is there: built here, or any in the engine or a registry.
 
-    Example: rocm-images test docker.io/rocm/vllm:latest
+    Examples:
+        rocm-images test sglang-debian
+        rocm-images test docker.io/rocm/vllm:latest
+        rocm-images test ghcr.io/me/llm/sglang:nightly --recipe sglang-debian --json
     """
     from builder.project import names
     from builder.smoke.run import require_passed
@@ -247,12 +272,15 @@ def smoke_test(
 
 def schema(
     of: Annotated[
-        str, typer.Argument(metavar="[recipe|lock|pin|verify|diff]", help="The kind of file.")
+        str,
+        typer.Argument(metavar="KIND", help="The kind of file or of output.", autocompletion=completion.schemas),
     ] = "recipe",
 ) -> None:
     """Write the JSON Schema of a kind of file to standard output, for editors and other programs.
 
-    Example: rocm-images schema > recipe.schema.json
+    Examples:
+        rocm-images schema >recipe.schema.json
+        rocm-images schema pin
     """
     from builder.errors import RecipeError
     from builder.problems import nearest

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from builder.cli import completion
 from builder.cli.console import Console
 from builder.cli.image_commands import Json, MirrorsFile
 
@@ -33,6 +34,7 @@ def inspect(
             show_default=False,
             help="An image of the engine or of a registry, one of this repository that was built, an OCI layout "
             "(LAYOUT@sha256:… where it holds several), or what lies on disk.",
+            autocompletion=completion.images,
         ),
     ],
     gfx: Annotated[
@@ -54,7 +56,10 @@ def inspect(
     Of an image of this program it reads a few small layers, of any other one all of them. With --gfx: for which
     GPUs an image, a layout or a folder holds code, and how much; exit code 6 when a part lacks a wanted target.
 
-    Example: rocm-images inspect docker.io/rocm/vllm:latest --gfx --want gfx1201
+    Examples:
+        rocm-images inspect docker.io/rocm/vllm:latest
+        rocm-images inspect sglang-debian --gfx
+        rocm-images inspect docker.io/rocm/vllm:latest --gfx --want gfx1201
     """  # fmt: skip
     from builder.audit.subject import inspect as run
     from builder.compare.summary import text

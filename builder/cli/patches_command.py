@@ -41,7 +41,10 @@ def patches(
     Exit code: 0; 4 when a patch conflicts or has no target, in CI also when one is redundant without
     'acknowledge-redundant'.
 
-    Example: rocm-images patches vllm-debian --at vllm=0.33.0
+    Examples:
+        rocm-images patches vllm-debian-patched
+        rocm-images patches vllm-debian --at vllm=0.33.0
+        rocm-images patches vllm-debian --at vllm=./vllm --no-suggest --json
     """
     from builder.errors import PatchError
     from builder.mirrors import load_mirrors

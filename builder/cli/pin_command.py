@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from builder.cli import completion
 from builder.cli.console import Console
 from builder.cli.image_commands import Json, workspace_if_any, workspace_of
 
@@ -48,7 +49,13 @@ def register(app: typer.Typer) -> None:
 def show(
     context: typer.Context,
     image: Annotated[
-        str, typer.Argument(metavar="IMAGE", help="An image, or the file of a record.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="IMAGE",
+            help="An image, or the file of a record.",
+            show_default=False,
+            autocompletion=completion.images,
+        ),
     ],
     form: Annotated[
         str | None,
@@ -58,7 +65,9 @@ def show(
 ) -> None:
     """Write what the last published, tested build of an image is pinned by.
 
-    Example: rocm-images pin show sglang-debian --format github >>"$GITHUB_OUTPUT"
+    Examples:
+        rocm-images pin sglang-debian
+        rocm-images pin show sglang-debian --format github >>"$GITHUB_OUTPUT"
     """
     from builder.deploy.gate import FORMATS, shown
     from builder.errors import RecipeError
@@ -109,7 +118,9 @@ def apply(
     Exit code: 0, also when nothing is to change and with --propose; 2 when a file does not name the image, or does
     so in different ways; 3 without a record; 6 when its tests did not pass.
 
-    Example: rocm-images pin apply sglang-debian deploy/*.yaml --propose
+    Examples:
+        rocm-images pin apply sglang-debian deploy/*.yaml --propose
+        rocm-images pin apply sglang-debian compose.yaml --at services.llm.image
     """
     from builder.deploy.gate import require_tested, target_of
     from builder.errors import RecipeError

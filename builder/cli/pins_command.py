@@ -20,7 +20,9 @@ def pins(context: typer.Context, images: Images = None, as_json: Json = False) -
 
     These are what Renovate moves (docs/renovate.md). Only recipes are read.
 
-    Example: rocm-images pins sglang-debian --json
+    Examples:
+        rocm-images pins
+        rocm-images pins sglang-debian --json
     """
     from builder.pins import pins as pins_of
     from builder.project import load_recipe

@@ -37,7 +37,10 @@ def plan(
     machine are read, and no engine is asked. With --matrix, the outputs of a step of GitHub's CI are `matrix`, the
     images that are built on no other of it, and `matrix-above`, the rest, each empty where there are none.
 
-    Example: rocm-images plan --publish 127.0.0.1:5000/rocm-images --matrix
+    Examples:
+        rocm-images plan
+        rocm-images plan sglang-debian --json
+        rocm-images plan --publish 127.0.0.1:5000/rocm-images --matrix
     """
     from dataclasses import asdict
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from builder.cli import completion
 from builder.cli.console import Console
 from builder.cli.image_commands import Json, workspace_of
 
@@ -39,7 +40,9 @@ def init(
 
     Nothing is overwritten: where one of its files is there already, none is written. Exit code 2 then.
 
-    Example: rocm-images init my-images --publish ghcr.io/me/llm
+    Examples:
+        rocm-images init my-images
+        rocm-images init my-images --publish ghcr.io/me/llm --no-example
     """
     from builder.errors import RecipeError
     from builder.newrepository import OPEN, files_of
@@ -65,14 +68,22 @@ def init(
 def new(
     context: typer.Context,
     image: Annotated[str, typer.Argument(help="Name of the new image.", show_default=False)],
-    like: Annotated[str, typer.Option("--from", help="An image of this repository to copy.", show_default=False)],
+    like: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="An image of this repository to copy.",
+            show_default=False,
+            autocompletion=completion.images,
+        ),
+    ],
     as_json: Json = False,
 ) -> None:
     """Make an image that begins as a copy of another: its recipe and the files beside it, without the lock.
 
     Nothing is overwritten. Exit code 2 where the image is there already, or the other is not.
 
-    Example: rocm-images new sglang-two-cards --from sglang-gfx1201
+    Example: rocm-images new sglang-two-cards --from sglang-debian
     """
     from builder.copied import copied_image
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from builder.cli import completion
 from builder.cli.console import Console
 from builder.cli.image_commands import Json, MirrorsFile, workspace_if_any
 
@@ -34,6 +35,7 @@ def verify(
             metavar="REFERENCE",
             show_default=False,
             help="HOST/PATH[:TAG][@DIGEST], oci:FOLDER[:TAG][@DIGEST], or an image here that has a record.",
+            autocompletion=completion.images,
         ),
     ],
     record: Annotated[
@@ -66,7 +68,9 @@ def verify(
     Each check is passed, failed or not checked, with why. Exit code: 0 when none failed; 7 when one did; 8 when a
     signature that was asked for could not be looked for.
 
-    Example: rocm-images verify registry.example.org/llm/sglang:0.5.16-12feef147c7d@sha256:… --key cosign.pub
+    Examples:
+        rocm-images verify sglang-debian
+        rocm-images verify registry.example.org/llm/sglang:0.5.16-12feef147c7d --key cosign.pub --deep
     """  # fmt: skip
     from builder.errors import EngineError, PublishError
     from builder.mirrors import load_mirrors

@@ -6,7 +6,6 @@ Which files those are is `TELLING`; they come as texts by path, as they are in t
 from __future__ import annotations
 
 import ast
-import json
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from email import message_from_string
 
 from packaging.utils import canonicalize_name
 
+from builder import foreign
 from builder.compare.sides import Part, Side
 
 GFX_VARIABLES = ("PYTORCH_ROCM_ARCH",)
@@ -132,7 +132,7 @@ def _recorded(record: str | None) -> int | None:
 def _origin(direct_url: str | None) -> str | None:
     """Return where a distribution was installed from, as it is recorded (PEP 610)."""
     try:
-        table = json.loads(direct_url or "null")
+        table = foreign.loads(direct_url or "null")
         url = str(table["url"])
         revision = (table.get("vcs_info") or {}).get("commit_id")
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,15 +20,29 @@ from builder.engine.builders import Builder
 from builder.errors import BuildError, EngineError, PatchError
 from builder.reference import Digest, ImageReference
 from builder.story import Story
+from builder.visible import as_shown
 
 _STEP = re.compile(r"#(\d+) (\[[^]]+\] .*|exporting .*|DONE .*|CACHED|ERROR.*)")
 _OUTPUT = re.compile(r"#(\d+) [0-9.]+ (.*)")
 _KEPT_LINES = 25
+_FINAL_STAGE = re.compile(r"stage-[0-9]+")  # how BuildKit calls the last one, which has no name
 # What steps about patches say and end with: builder/inside/{edit_tree,probe_patches}.py.
 _PATCH_SAID = re.compile(r"patch [a-z0-9]+(?:[._-][a-z0-9]+)*: .+")
 _PATCH_FAILED = re.compile(r"did not complete successfully: exit code: 4\b")
 _CCACHE_SAID = re.compile(r"ccache: .+")  # builder/inside/jobs.sh
 _ZSTD_LEVEL = "3"
+
+
+class StepFailed(BuildError):
+    """A build step that failed: its stage, all it said, and how to see that again."""
+
+    def __init__(self, step: str, *, number: str, said: tuple[str, ...], log: Path) -> None:
+        self.stage = re.split(r"[] ]", step.removeprefix("["), maxsplit=1)[0]
+        self.said = said
+        self.look = f"grep '^#{number} ' {shlex.quote(str(log))}"
+        super().__init__(
+            f"the build failed in {step}", details=said[-_KEPT_LINES:], hint=f"the whole step: {self.look}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +92,7 @@ def build_image(
                     provenance=False, sbom=False, progress="plain", stream_logs=True,
                 )  # fmt: skip
                 for line in lines:  # type: ignore[union-attr]
-                    sink.write(str(line))
+                    sink.write(as_shown(str(line)))
                     steps.hear(str(line).rstrip("\n"))
         except DockerException as error:
             raise steps.failure(str(error.stderr or ""), log) from error
@@ -141,7 +156,7 @@ def export_cache(
                     progress="plain", stream_logs=True,
                 )  # fmt: skip
                 for line in lines:  # type: ignore[union-attr]
-                    sink.write(str(line))
+                    sink.write(as_shown(str(line)))
         except DockerException as error:
             said = [line.strip() for line in str(error.stderr or "").splitlines() if line.startswith("ERROR")]
             raise EngineError(f"{to}: the build cache was not exported", details=tuple(said[-3:])) from error
@@ -205,11 +220,7 @@ class _Steps:
                 "\n".join(patches), hint=f"the build stopped in {name}; the whole log is in {log}",
                 details=tuple(line for line in said if line not in patches)[-_KEPT_LINES:],
             )  # fmt: skip
-        return BuildError(
-            f"the build failed in {name}",
-            details=tuple(said[-_KEPT_LINES:]),
-            hint=f"the whole log is in {log}",
-        )
+        return StepFailed(name, number=self._failed, said=tuple(said), log=log)
 
 
 def _short(what: str) -> str:
@@ -222,4 +233,5 @@ def _short(what: str) -> str:
     if command is not None:
         with suppress(ValueError):
             words = [str(word).rpartition("/")[2] for word in json.loads(command[0])[:2]]
-    return f"{re.sub(r' +[0-9]+/[0-9]+$', '', stage)}] {' '.join(words)[:80]}"
+    named = _FINAL_STAGE.sub("image", re.sub(r" +[0-9]+/[0-9]+$", "", stage))
+    return f"{named}] {' '.join(words)[:80]}"

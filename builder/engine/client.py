@@ -6,6 +6,7 @@ default socket.
 
 from __future__ import annotations
 
+import binascii
 import os
 import re
 from dataclasses import dataclass
@@ -69,6 +70,8 @@ def connect(host: str | None = None, *, timeout_seconds: int = 60) -> docker.Doc
         if host is None:
             return docker.from_env(timeout=timeout_seconds, use_ssh_client=True)
         return docker.DockerClient(base_url=host, timeout=timeout_seconds, use_ssh_client=True)
+    except (docker.errors.InvalidConfigFile, binascii.Error, UnicodeDecodeError) as error:
+        raise EngineError(f"docker's configuration cannot be used: {error}", hint="docker login") from error
     except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as error:
         raise _unreachable(where, error) from error
 

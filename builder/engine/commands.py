@@ -12,6 +12,7 @@ from typing import Any
 import docker
 import docker.errors
 import requests
+from docker.types import LogConfig
 from requests.exceptions import ReadTimeout
 
 from builder.engine.client import START_HINT, connect
@@ -20,6 +21,7 @@ from builder.errors import EngineError
 
 _MOST_LINES = 200
 _NOT_FOUND = 127
+_LOG = {"max-size": "16m", "max-file": "2"}  # a program that writes without end must not fill the disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,8 @@ def run_to_end(
         "read_only": read_only,
         "tmpfs": {path: tmpfs_options(path, owner) for path in writable},
         "healthcheck": {"test": ["NONE"]},
+        "log_config": LogConfig(type=LogConfig.types.JSON, config=_LOG),
+        "use_config_proxy": False,  # it may have a password, and the image is to be as it is
     }
     given: Mapping[str, Any] = {"user": user, "shm_size": shm}
     settings |= {key: value for key, value in given.items() if value is not None}

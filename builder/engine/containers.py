@@ -11,7 +11,7 @@ import secrets
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +30,7 @@ UNTIL_LABEL = "rocm-images.until"
 _NAME_PREFIX = "rocm-images-"
 _ANONYMOUS = "com.docker.volume.anonymous"  # a label of the engine's own
 _GONE_SECONDS = 15.0
+_LARGEST_FILE = 64 << 20  # of an image that is read as a whole: accounts, metadata
 _SWEEP_MARGIN_SECONDS = 600
 # What the engine says when the image is at fault and not the engine.
 _IMAGE_FAULTS = ("OCI runtime", "unable to find user", "unable to start container process", "no matching entries")
@@ -110,6 +111,7 @@ def running(
         "tmpfs": {path: tmpfs_options(path, owner) for path in writable},
         "healthcheck": {"test": ["NONE"]},
         "auto_remove": True,
+        "use_config_proxy": False,  # it may have a password, and the image is to be as it is
     }
     if devices:
         settings["devices"] = [f"{device}:{device}:rwm" for device in devices]
@@ -300,7 +302,12 @@ def read_files(image: str, paths: Sequence[str]) -> tuple[bytes | None, ...]:
     with _engine() as client:
         try:
             client.containers.create(
-                image, name=name, entrypoint=["/bin/sleep"], command=["0"], labels=container_labels("files", 0)
+                image,
+                name=name,
+                entrypoint=["/bin/sleep"],
+                command=["0"],
+                labels=container_labels("files", 0),
+                use_config_proxy=False,
             )
             return tuple(_read(client, name, path) for path in paths)
         except docker.errors.ImageNotFound as error:
@@ -314,9 +321,23 @@ def _read(client: docker.DockerClient, name: str, path: str) -> bytes | None:
         chunks, _ = client.api.get_archive(name, path)
     except docker.errors.NotFound:
         return None
-    with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
-        member = archive.extractfile(archive.getmembers()[0])
-        return member.read() if member is not None else None
+    try:
+        return file_in(chunks)
+    except tarfile.TarError as error:
+        raise SmokeError(f"{path}: the image's file cannot be read: {error}") from error
+
+
+def file_in(chunks: Iterable[bytes]) -> bytes | None:
+    """Return the file of an archive as the engine hands it out, or None. Raises `tarfile.TarError`."""
+    data = bytearray()
+    for chunk in chunks:
+        data += chunk
+        if len(data) > _LARGEST_FILE:
+            raise tarfile.ReadError(f"it has more than {_LARGEST_FILE} bytes")
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+        member = archive.next()
+        content = archive.extractfile(member) if member is not None and member.isfile() else None
+        return content.read() if content is not None else None
 
 
 def _accounts(image: str) -> tuple[list[list[str]], list[list[str]]]:

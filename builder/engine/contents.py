@@ -108,7 +108,11 @@ def created(image: str) -> Iterator[tuple[docker.DockerClient, str]]:
     with _client() as client:
         try:
             client.containers.create(
-                image, name=name, entrypoint=["/nothing"], labels=container_labels("look", _MOST_SECONDS)
+                image,
+                name=name,
+                entrypoint=["/nothing"],
+                labels=container_labels("look", _MOST_SECONDS),
+                use_config_proxy=False,
             )
             yield client, name
         finally:

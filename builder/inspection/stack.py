@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from builder import foreign
 from builder.audit.contents import COMPONENTS, MANIFEST
 from builder.patchledger import FILE as LEDGER
 
@@ -58,7 +58,7 @@ def _stacked(texts: Mapping[str, str]) -> list[str]:
 def table(texts: Mapping[str, str], path: str) -> dict[str, Any]:
     """Return a JSON file of an image as a table, empty where it is not there or none."""
     try:
-        found = json.loads(texts.get(path, "{}"))
+        found = foreign.loads(texts.get(path, "{}"))
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

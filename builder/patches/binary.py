@@ -14,6 +14,8 @@ from typing import Literal
 
 _HEADER = re.compile(rb"(literal|delta) (\d+)")
 _LARGEST = 1 << 30
+_MOST_DIGITS = 15
+_MOST_SHIFT = 56  # of a number of a delta: more would be larger than any file
 
 
 class Broken(ValueError):
@@ -57,7 +59,7 @@ def read_binary(lines: list[bytes], at: int) -> tuple[Literal["literal", "delta"
     header = _HEADER.fullmatch(lines[at].rstrip(b"\r")) if at < len(lines) else None
     if header is None:
         raise Broken("expected 'literal SIZE' or 'delta SIZE'")
-    size = int(header[2])
+    size = int(header[2]) if len(header[2]) <= _MOST_DIGITS else _LARGEST + 1
     if size > _LARGEST:
         raise Broken(f"more than {_LARGEST} bytes")
     packed = bytearray()
@@ -101,6 +103,8 @@ def _delta(base: bytes, delta: bytes) -> bytes:
         size, at = _number(delta, at)
         if expected != len(base):
             raise Broken(f"it is made for a file of {expected} bytes, this one has {len(base)}")
+        if size > _LARGEST:
+            raise Broken(f"more than {_LARGEST} bytes")
         made = bytearray()
         while at < len(delta):
             code = delta[at]
@@ -119,6 +123,8 @@ def _delta(base: bytes, delta: bytes) -> bytes:
                 at += code
             else:
                 raise Broken("it has an instruction that git does not know")
+            if len(made) > size:
+                raise Broken(f"it makes more than {size} bytes")
     except IndexError as error:
         raise Broken("it is cut off") from error
     if len(made) != size:
@@ -133,6 +139,8 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 0x7F) << shift
         shift += 7
+        if shift > _MOST_SHIFT:
+            raise Broken("it has a number that is larger than any file")
         if not byte & 0x80:
             return value, at
 

@@ -22,6 +22,8 @@ Action = Literal["modify", "create", "delete", "rename", "copy"]
 
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _INDEX = re.compile(rb"index ([0-9a-f]+)\.\.([0-9a-f]+)(?: ([0-7]+))?")
+_MOST_DIGITS = 15
+_LONGEST_NAMES = 2 * 4096 + 64  # two paths and their quotes; no system has longer ones
 _MAIL = re.compile(rb"From [0-9a-f]{40,64} ")
 _SIGNATURE = (b"-- ", b"--")
 _ENDS_IN_CR = "its own lines end in CR LF, so that what the lines of the tree end in cannot be told"
@@ -198,6 +200,8 @@ class _Reader:
         line = self._lines[self._at]
         if line.endswith(b"\r"):
             raise self.wrong(_ENDS_IN_CR)
+        if len(line) > _LONGEST_NAMES:
+            raise self.wrong(f"it names files in {len(line)} bytes, which no path has")
         header = _Header(line=self._at + 1, name=quoting.both(line.removeprefix(b"diff --git ")))
         self._at += 1
         while self._extended(header, self._peek(0)):
@@ -326,8 +330,10 @@ class _Reader:
         hunks: list[Hunk] = []
         end = shift = 0
         while (found := _HUNK.match(self._peek(0))) is not None:
-            start, old_count, new_start, new_count = (int(n) if n is not None else 1 for n in found.groups())
             line = self._at + 1
+            if any(n is not None and len(n) > _MOST_DIGITS for n in found.groups()):
+                raise self.wrong(f"the hunk's header has a number of more than {_MOST_DIGITS} digits")
+            start, old_count, new_start, new_count = (int(n) if n is not None else 1 for n in found.groups())
             self._at += 1
             body = self._body(old_count, new_count, line)
             at = start if old_count == 0 else start - 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import shutil
 import tarfile
@@ -11,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from builder import foreign
 from builder.errors import EngineError
 from builder.lockfile import canonical
 from builder.reference import Digest
@@ -30,7 +30,7 @@ def parts_of(table: Mapping[str, Any]) -> list[Digest]:
 
 def write_archive(image: Document, target: Path, *, name: str, blob: Callable[[Digest], Path]) -> None:
     """Write an image for an engine of either store to load. `name` is what to call it, `blob` finds its parts."""
-    config, *layers = parts_of(json.loads(image.content))
+    config, *layers = parts_of(foreign.loads(image.content))
     entry = {**descriptor_of(image), "annotations": {_ENGINE_NAME: name, REF_NAME: name.rpartition(":")[2]}}
     listed = {
         "Config": f"blobs/sha256/{config.hex}", "RepoTags": [name],

@@ -6,11 +6,11 @@ empty configuration, and the document as its only layer. The same document for t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from builder import foreign
 from builder.lockfile import canonical
 from builder.reference import Digest
 from builder.registries.client import EMPTY, EMPTY_TYPE, INDEX, MANIFEST, Document, digest_of
@@ -84,8 +84,8 @@ def index_of(entries: Sequence[Mapping[str, object]]) -> Document:
 def entries_in(index: bytes) -> list[dict[str, Any]]:
     """Return the entries of an index. Raises `Misshapen`."""
     try:
-        return [dict(entry) for entry in json.loads(index)["manifests"] or ()]
-    except (ValueError, KeyError, TypeError) as error:
+        return [dict(entry) for entry in foreign.loads(index)["manifests"] or ()]
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise Misshapen(f"is no index: {type(error).__name__}: {error}") from error
 
 
@@ -98,7 +98,7 @@ def referrer_of(entry: Mapping[str, Any]) -> Referrer:
             size=int(entry["size"]),
             annotations={str(key): str(value) for key, value in (entry.get("annotations") or {}).items()},
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise Misshapen(f"names no referrer: {type(error).__name__}: {error}") from error
 
 
@@ -115,7 +115,7 @@ class Described:
 def described(manifest: bytes) -> Described:
     """Read the manifest of a document. Raises `Misshapen` for one of anything else."""
     try:
-        table = json.loads(manifest)
+        table = foreign.loads(manifest)
         (layer,) = table["layers"]
         subject = table.get("subject")
         annotations = table.get("annotations") or {}
@@ -131,5 +131,5 @@ def described(manifest: bytes) -> Described:
             size=int(layer["size"]),
             subject=Digest(subject["digest"]) if subject else None,
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise Misshapen(f"is no manifest of one document: {type(error).__name__}: {error}") from error

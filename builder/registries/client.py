@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from requests import Response
 
+from builder import foreign
 from builder.lockfile import canonical
 from builder.mirrors import Mirrors
 from builder.reference import Digest, ImageReference
@@ -36,6 +37,7 @@ _CLIENT = "rocm-images"
 _CHUNK = 1 << 20
 _LARGEST_MANIFEST = 16 << 20
 _LONGEST_WORDS = 300
+_MOST_PAGES = 200
 
 
 class Refused(Exception):
@@ -210,7 +212,7 @@ class Repository:
         return self._pages(url, first)
 
     def _pages(self, url: str, page: Response) -> Iterator[bytes]:
-        while True:
+        for _ in range(_MOST_PAGES):
             yield page.content
             following = page.links.get("next", {}).get("url")
             if not following:
@@ -220,6 +222,7 @@ class Repository:
                 raise Refused(f"{self._base}: the list of referrers goes on elsewhere")
             page = self._patiently("GET", url)
             _require(page, 200)
+        raise Refused(f"{self._base}: the list of referrers has more than {_MOST_PAGES} pages")
 
     def pieces(self, path: str) -> Iterator[bytes]:
         """Yield what the registry serves, going on where a connection broke. Raises `Missing` as well."""
@@ -304,6 +307,8 @@ class Repository:
         realm = asked.get("realm", "")
         if not realm.startswith(("https://", "http://")):
             raise Unreachable(f"{self._base}: names no place to get a token from")
+        if login is not None and self._base.startswith("https://") and not realm.startswith("https://"):
+            raise Unreachable(f"{self._base}: wants the login sent to {shown(realm)}, which anybody can read")
         scope = f"repository:{self._reference.path}:{self._actions}"
         if self._actions == "pull":
             scope = asked.get("scope") or scope
@@ -323,10 +328,10 @@ class Repository:
         if response.status_code != 200:
             return None  # the registry refuses again, and that is what counts
         try:
-            table = response.json()
+            table = foreign.loads(response.content)
             token = table.get("token") or table.get("access_token")
         except (ValueError, AttributeError) as error:
-            raise Unreachable(f"{realm}: does not answer with a token") from error
+            raise Unreachable(f"{shown(realm)}: does not answer with a token") from error
         return f"Bearer {token}" if token else None
 
 
@@ -356,7 +361,7 @@ def _words(response: Response) -> str:
     """Return status and reason, with what the registry says about it where that has the specified form."""
     said = f"{response.status_code} {response.reason}"
     try:
-        errors = response.json()["errors"]
+        errors = foreign.loads(response.content)["errors"]
         told = "; ".join(str(each.get("message") or each.get("code") or "") for each in errors)
     except (ValueError, KeyError, TypeError, AttributeError):
         return said

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -18,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from builder import oci
+from builder import foreign, oci
 from builder.errors import PublishError
 from builder.lockfile import canonical
 from builder.reference import Digest
@@ -71,7 +70,7 @@ class Layout:
             return None
         if digest_of(content) != digest:
             return None
-        media_type = json.loads(content).get("mediaType", MANIFEST)
+        media_type = foreign.loads(content).get("mediaType", MANIFEST)
         return Document(media_type=str(media_type), content=content)
 
     def write_archive(self, image: Document, target: Path, *, name: str) -> None:
@@ -130,7 +129,7 @@ class Layout:
         found = []
         for entry in self._entries():
             manifest = self.document(Digest(str(entry.get("digest"))))
-            about = json.loads(manifest.content).get("subject") if manifest is not None else None
+            about = foreign.loads(manifest.content).get("subject") if manifest is not None else None
             if about is not None and about.get("digest") == str(digest):
                 found.append(referrer_of(entry))
         return tuple(found)
@@ -153,7 +152,7 @@ class Layout:
         """Keep the blobs of the image `digest` as they are."""
         manifest = self._blob(files, digest)
         content = manifest.read_bytes()
-        table = json.loads(content)
+        table = foreign.loads(content)
         if "manifests" in table:
             raise PublishError(f"{self.folder}: expected one image, {digest} is an index of several")
         self._install([self._blob(files, each) for each in reversed(parts_of(table))])
@@ -174,12 +173,12 @@ class Layout:
 
     def _made(self, files: Mapping[str, Path], links: Mapping[str, str], config: Digest, part: Path) -> Document:
         """Make the manifest of an image whose engine has none, from its configuration and its layers."""
-        (listed,) = json.loads(files["manifest.json"].read_bytes())
+        (listed,) = foreign.loads(files["manifest.json"].read_bytes())
         told = files[str(listed["Config"])]
         content = told.read_bytes()
         if digest_of(content) != config:
             raise PublishError(f"{self.folder}: the engine gave {digest_of(content)}, tested was {config}")
-        contents = json.loads(content)["rootfs"]["diff_ids"]
+        contents = foreign.loads(content)["rootfs"]["diff_ids"]
         blobs = part / "layout"
         (blobs / "blobs/sha256").mkdir(parents=True)
         layers = []
@@ -216,7 +215,7 @@ class Layout:
     def is_whole(self, image: Document) -> bool:
         """Tell whether every part of an image is there, in its size."""
         try:
-            table = json.loads(image.content)
+            table = foreign.loads(image.content)
             parts = {Digest(each["digest"]): int(each["size"]) for each in (table["config"], *table["layers"])}
             return all(self.blob_path(digest).stat().st_size == size for digest, size in parts.items())
         except (OSError, ValueError, KeyError, TypeError):

@@ -5,12 +5,12 @@ A test that has nothing to go by is not run, and the reason is told; it is never
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from builder import foreign
 from builder.engine import containers, contents
 from builder.engine.contents import Config
 from builder.errors import EngineError, Failure
@@ -61,7 +61,7 @@ def derive(image: str, name: str) -> Contract:
 
 def _read(told: bytes | None) -> dict[str, Any] | None:
     try:
-        manifest = json.loads(told) if told is not None else None
+        manifest = foreign.loads(told) if told is not None else None
     except ValueError:
         return None
     return manifest if isinstance(manifest, dict) and manifest.get("schema") == 1 else None

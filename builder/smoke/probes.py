@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+from builder import foreign
 from builder.smoke.inside.evidence import MARK, telling_lines
 
 _PACKAGE = "builder.smoke.inside"
@@ -45,7 +46,7 @@ for name,source in told["modules"]:
     setattr(sys.modules[name.rpartition(".")[0]],name.rpartition(".")[2],module)
     exec(compile(source,"<"+name+">","exec"),module.__dict__)
 sys.argv=[told["name"]]
-sys.modules[told["packages"][-1]+".evidence"].answer(told["name"],module.probe,told["arguments"],told["limit"])
+sys.modules[told["packages"][-1]+".evidence"].answer(told["name"],module.probe,told["arguments"],told["limit"],told["token"])
 """
 
 
@@ -72,12 +73,13 @@ class Answer:
         return first if kind == "Wrong" else f"{kind}: {first}"
 
 
-def argv(python: str, name: str, arguments: Mapping[str, Any], *, limit_seconds: float) -> list[str]:
-    """Return the command that runs a probe with an image's interpreter."""
+def argv(python: str, name: str, arguments: Mapping[str, Any], *, limit_seconds: float, token: str) -> list[str]:
+    """Return the command that runs a probe with an image's interpreter. Its answer starts with `token`."""
     told = {
         "name": name,
         "arguments": dict(arguments),
         "limit": limit_seconds,
+        "token": token,
         "packages": ["builder", "builder.elf", _STEPS, "builder.smoke", _PACKAGE],
         "modules": [
             (module, _text(module))
@@ -102,19 +104,27 @@ def gpu_files_argv(python: str) -> list[str]:
     return [python, "-I", "-c", (files(_PACKAGE) / "gpu_files.py").read_text(encoding="utf-8")]
 
 
-def read_answer(stdout: str) -> Answer | None:
-    """Return the answer in what a probe printed, or None when it died before it gave one."""
-    line = next((line for line in reversed(stdout.splitlines()) if line.startswith(MARK)), None)
+def read_answer(stdout: str, token: str) -> Answer | None:
+    """Return the answer in what a probe printed, or None when it died before it gave one.
+
+    Whatever else is in the image may print as well: lines that do not start with `token` are none of ours, and
+    neither is one that has another form.
+    """
+    start = f"{MARK}{token} "
+    line = next((line for line in reversed(stdout.split("\n")) if line.startswith(start)), None)
     if line is None:
         return None
-    told = json.loads(line.removeprefix(MARK))
-    return Answer(
-        ok=told["ok"],
-        seconds=told["seconds"],
-        figures=told.get("figures", {}),
-        chain=tuple((link["type"], link["message"]) for link in told.get("chain", ())),
-        compiler=tuple(told.get("compiler", ())),
-    )
+    try:
+        told = foreign.loads(line.removeprefix(start))
+        return Answer(
+            ok=bool(told["ok"]),
+            seconds=float(told["seconds"]),
+            figures=dict(told.get("figures", {})),
+            chain=tuple((str(link["type"]), str(link["message"])) for link in told.get("chain", ())),
+            compiler=tuple(map(str, told.get("compiler", ()))),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def last_words(stderr: str) -> tuple[str, ...]:

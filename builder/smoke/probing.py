@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import secrets
 import shlex
 import threading
 import time
@@ -18,8 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import testinfra  # type: ignore[import-untyped]
-
+from builder import process
 from builder.engine import containers
 from builder.engine.cards import Card
 from builder.engine.commands import run_to_end
@@ -37,6 +37,7 @@ _PROBE_SECONDS = 240.0
 _COMMAND_SECONDS = 120.0
 _LIFETIME_SECONDS = 1200
 _CLOSE_SECONDS = 60.0
+_LARGEST_OUTPUT = 1 << 25  # characters; figures of the largest images have a tenth of it
 _KILL_SECONDS = 20.0  # what a probe gets beyond its own limit, before its container is taken away
 
 
@@ -110,29 +111,34 @@ class Probing:
     def _probe(
         self, container: containers.Running, name: str, arguments: Mapping[str, Any], limit_seconds: float
     ) -> dict[str, Any]:
-        command = probes.argv(self.contract.python, name, arguments, limit_seconds=limit_seconds)
         contract = for_user(self.contract, container.owner)
         # A probe ends itself in time. One that is stopped, or waits in the kernel, ends with its container.
         hangs = threading.Event()
         watch = threading.Timer(limit_seconds + _KILL_SECONDS, self._take_away, (container.name, hangs))
         watch.daemon = True
         watch.start()
+        token = secrets.token_hex(8)  # so that no line that the image has ready is taken for an answer
+        command = probes.argv(self.contract.python, name, arguments, limit_seconds=limit_seconds, token=token)
         try:
-            done = testinfra.get_host(f"docker://{container.name}").run(shlex.join(command))
+            done = process.run(
+                ["docker", "exec", container.name, "/bin/sh", "-c", shlex.join(command)], largest=_LARGEST_OUTPUT
+            )  # fmt: skip
+        except process.Flooded as flood:
+            raise Unfit(Finding(cause=f"the probe {name} was ended: the image writes without end")) from flood
         finally:
             watch.cancel()
-        answer = probes.read_answer(done.stdout)
+        answer = probes.read_answer(done.stdout, token)
         words = probes.last_words(done.stderr)
         if answer is None:
             if hangs.is_set():
                 raise Unfit(_hung(name, limit_seconds, words))
-            raise Unfit(self._death(name, container, done.rc, words, limit_seconds))
+            raise Unfit(self._death(name, container, done.status, words, limit_seconds))
         if not answer.ok:
             evidence = "\n".join([answer.evidence, *words])
             details = answer.compiler or words
             raise Unfit(diagnosed(evidence, contract, otherwise=answer.innermost, details=details))
-        if done.rc != 0:
-            cause = f"the probe {name} did its work and then died with status {done.rc} while it ended"
+        if done.status != 0:
+            cause = f"the probe {name} did its work and then died with status {done.status} while it ended"
             raise Unfit(Finding(cause=cause, details=words))
         return dict(answer.figures)
 

@@ -30,6 +30,7 @@ from builder.smoke.contract import Contract
 from builder.smoke.findings import Finding
 from builder.smoke.recorder import PROGRESS
 from builder.story import Story
+from builder.visible import as_shown
 from builder.workspace import write_atomic
 
 TIERS = ("cpu", "gpu")
@@ -230,7 +231,7 @@ def _run_suite(
             on_line=tell,
         )  # fmt: skip
     lines = [line for line in done.stderr.splitlines() if not line.startswith(PROGRESS)]
-    write_atomic(results / "smoke.log", done.stdout + "\n".join(lines))
+    write_atomic(results / "smoke.log", as_shown(done.stdout + "\n".join(lines)))
     record: dict[str, Any] = json.loads(record_file.read_text(encoding="utf-8")) if record_file.exists() else {}
     _require_run(contract, record, done)
     write_atomic(results / "smoke.xml", junit_file.read_bytes())

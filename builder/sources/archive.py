@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import bz2
 import calendar
+import errno
 import gzip
 import lzma
+import math
 import os
 import shutil
 import stat
+import struct
 import tarfile
 import tempfile
 import zipfile
@@ -35,9 +38,17 @@ BROKEN = (
     zstandard.ZstdError,
     lzma.LZMAError,
     zlib.error,
+    gzip.BadGzipFile,
     EOFError,
     NotImplementedError,
+    RecursionError,  # headers in headers
+    ValueError,  # numbers and names that are none
+    OverflowError,
+    struct.error,
 )
+_LAST_SECOND = 253402300799  # of the year 9999
+_DEEPEST = 200  # folders in folders; more is no source, and a walk through it runs out of stack
+_LONGEST_HEADER = 1 << 20  # a name or the like, which is read into memory
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,11 +82,8 @@ def extract(archive: Path, into: Path, *, name: str, strip: bool = True, limits:
     with tempfile.TemporaryDirectory(dir=into.parent, prefix=f".{into.name}.") as place:
         root = Path(place) / "content"
         root.mkdir()
-        try:
-            with read_entries(archive, name) as entries:
-                _Unpacking(root, name, limits or Limits()).run(entries)
-        except BROKEN as error:
-            raise LockError(f"{name}: is no complete archive: {error}") from error
+        with whole(name, "archive"), read_entries(archive, name) as entries:
+            _Unpacking(root, name, limits or Limits()).run(entries)
         top = list(root.iterdir())
         if strip and len(top) == 1 and top[0].is_dir() and not top[0].is_symlink():
             root = top[0]
@@ -147,6 +155,8 @@ class _Unpacking:
         parts = [part for part in name.split("/") if part not in ("", ".")]
         if name.startswith("/") or ".." in parts or "\0" in name or "\\" in name:
             raise LockError(f"{self._name}: {name!r} is not a path inside the archive")
+        if len(parts) > _DEEPEST:
+            raise LockError(f"{self._name}: {name[:80]!r}… lies more than {_DEEPEST} folders deep")
         return self._root.joinpath(*parts)
 
     def _folder(self, path: Path, date: int) -> None:
@@ -197,6 +207,24 @@ def _require_links_inside(root: Path, name: str) -> None:
 
 
 @contextmanager
+def whole(name: str, kind: str) -> Iterator[None]:
+    """Turn what reading a broken archive raises into a `LockError`; `kind` is what it should be."""
+    try:
+        yield
+    except BROKEN as error:
+        raise LockError(f"{name}: is no complete {kind}: {error}") from error
+    except OSError as error:
+        if error.errno in (
+            None,
+            errno.EINVAL,
+        ):  # of bz2; of a place before the start
+            raise LockError(f"{name}: is no complete {kind}: {error}") from error
+        if error.errno == errno.ENAMETOOLONG:
+            raise LockError(f"{name}: has a name that is too long for this disk") from error
+        raise
+
+
+@contextmanager
 def read_entries(archive: Path, name: str) -> Iterator[Iterator[Member]]:
     """Open an archive and yield its entries, as it tells them: none of their names is judged yet."""
     with archive.open("rb") as source:
@@ -206,7 +234,10 @@ def read_entries(archive: Path, name: str) -> Iterator[Iterator[Member]]:
             with zipfile.ZipFile(source) as opened:
                 yield _zip_entries(opened, name)
             return
-        with _decompressed(source, magic, name) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+        with (
+            _decompressed(source, magic, name) as stream,
+            tarfile.open(fileobj=stream, mode="r|", tarinfo=Entry) as tar,
+        ):
             yield _tar_entries(tar, name)
             while stream.read(_CHUNK):  # to the end, where a cut or damaged compression shows
                 continue
@@ -234,9 +265,25 @@ def _decompressed(source: BinaryIO, magic: bytes, name: str) -> Iterator[IO[byte
         )
 
 
+class Entry(tarfile.TarInfo):
+    """An entry whose headers are of a size that names have; tarfile reads them into memory as long as they say."""
+
+    _HEADERS = (
+        tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE,
+        tarfile.SOLARIS_XHDTYPE,
+    )  # fmt: skip
+
+    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        """Judge an entry before it is read: tarfile's own place for that."""
+        if self.type in self._HEADERS and self.size > _LONGEST_HEADER:
+            raise tarfile.ReadError(f"a header of {self.size} bytes")
+        entry: tarfile.TarInfo = super()._proc_member(tar)  # type: ignore[misc]
+        return entry
+
+
 def _tar_entries(tar: tarfile.TarFile, name: str) -> Iterator[Member]:
     for member in tar:
-        date, executable = max(0, int(member.mtime)), bool(member.mode & stat.S_IXUSR)
+        date, executable = _date(member.mtime), bool(member.mode & stat.S_IXUSR)
         if member.isdir():
             yield Member(name=member.name, kind="folder", date=date)
         elif member.issym():
@@ -251,11 +298,18 @@ def _tar_entries(tar: tarfile.TarFile, name: str) -> Iterator[Member]:
             raise LockError(f"{name}: {member.name!r} is neither file, folder nor link")
 
 
+def _date(seconds: float) -> int:
+    """Return a date that a disk can hold; an archive may tell any number, or none."""
+    return int(min(max(seconds, 0), _LAST_SECOND)) if math.isfinite(seconds) else 0
+
+
 def _zip_entries(opened: zipfile.ZipFile, name: str) -> Iterator[Member]:
     for member in opened.infolist():
         mode = member.external_attr >> 16
         date = _zip_date(member)
         kind = stat.S_IFMT(mode)
+        if not member.filename:
+            raise LockError(f"{name}: has an entry without a name")
         if member.flag_bits & 1:
             raise LockError(f"{name}: {member.filename!r} is encrypted")
         if member.is_dir():

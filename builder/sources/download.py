@@ -27,6 +27,7 @@ _Out = TypeVar("_Out")
 
 _CHUNK = 1 << 18
 _WORTH_A_NOTE = 20_000_000  # bytes
+_LARGEST_UNKNOWN = 40_000_000_000  # where nobody says a size: a server may send without end
 NETWORK_HINT = "check the network, or name a mirror: docs/mirrors.md"
 LOCK_HINT = "if the pin should follow: rocm-images lock"
 
@@ -186,7 +187,8 @@ class _Fetcher:
                 attempt = _Attempt(self._transport, item, url, incoming)
                 self._transport.patiently(url, attempt)
             if incoming.sha256 != item.sha256:
-                more = "more than " if item.size is not None and incoming.size > item.size else ""
+                most = _LARGEST_UNKNOWN if item.size is None else item.size
+                more = "more than " if incoming.size > most else ""
                 size = f" ({item.size} bytes)" if item.size is not None else ""
                 raise _Mismatch(
                     f"expected sha256 {item.sha256}{size}, got {incoming.sha256} ({more}{incoming.size} bytes) "
@@ -264,7 +266,7 @@ class _Attempt:
             for chunk in response.raw.stream(_CHUNK, decode_content=False):
                 self._transport.stopping()
                 incoming.write(chunk)
-                if most is not None and incoming.size > most:
+                if incoming.size > (_LARGEST_UNKNOWN if most is None else most):
                     return
         except ProtocolError as error:
             raise Again(f"cut off after {incoming.size} of {whole or 'unknown'} bytes") from error

@@ -14,7 +14,7 @@ from builder.errors import EngineError, LockError, RecipeError
 from builder.mirrors import Mirrors
 from builder.sources.download import LOCK_HINT
 from builder.sources.gitexport import GitTree, Submodule, ensure, export_tree, proof, remember
-from builder.sources.repository import Copy, Remote, Unfit, locked
+from builder.sources.repository import REMOTE, Copy, Remote, Unfit, locked
 from builder.sources.transport import Patience
 from builder.story import Silent, Story
 
@@ -81,7 +81,7 @@ def check_pin(
     with tempfile.TemporaryDirectory(dir=cache, prefix=".probe-") as name:
         probe = Copy(remote, Path(name), purpose="git")  # what the cache has says nothing about the remote
         try:
-            probe.fetch("--depth=1", "--filter=tree:0", "origin", commit)
+            probe.fetch("--depth=1", "--filter=tree:0", REMOTE, commit)
         except Unfit:
             ensure(probe, commit, [])
 
@@ -174,10 +174,10 @@ def _contains(remote: Remote, branch: str, commit: str, cache: Path) -> bool:
         try:
             # A depth without end asks for all commits. It is there because a server of plain files refuses it at
             # once; asked with the filter alone, git calls itself without end to fetch what it left out.
-            history.fetch("--depth=2147483647", "--filter=tree:0", "origin", refspec)
+            history.fetch("--depth=2147483647", "--filter=tree:0", REMOTE, refspec)
         except Unfit:
             history.remove()
-            history.fetch("origin", refspec)
+            history.fetch(REMOTE, refspec)
         return commit in history.said("rev-list", tip).split()
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import stat
 import tempfile
@@ -19,12 +18,12 @@ from pathlib import Path
 from builder.errors import Failure, LockError
 from builder.mirrors import Mirrors
 from builder.sources.download import LOCK_HINT
-from builder.sources.githash import tree_id
-from builder.sources.repository import Absent, Copy, Remote, Unfit, said_by
+from builder.sources.githash import DEEPEST, tree_id
+from builder.sources.gitoutput import Malformed, addresses_in, listing_in, resolved
+from builder.sources.repository import REMOTE, Absent, Copy, Remote, Unfit, said_by
 from builder.sources.transport import Patience
 
 _MOST_SUBMODULES = 500
-_SCP = re.compile(r"([\w.-]+@)?([\w.-]+):(?![/:])(.+)")  # how ssh itself names a remote file
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,9 +86,9 @@ def export_tree(
 def ensure(copy: Copy, commit: str, refs: Sequence[str]) -> None:
     """Fetch a commit: alone where the server allows that, with its ref, with everything."""
     if not copy.has(commit):
-        ways: list[tuple[str, ...]] = [("--depth=1", "origin", commit)]
-        ways += [("origin", *refs)] if refs else []
-        ways += [("--prune", "origin", "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")]
+        ways: list[tuple[str, ...]] = [("--depth=1", REMOTE, commit)]
+        ways += [(REMOTE, *refs)] if refs else []
+        ways += [("--prune", REMOTE, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")]
         said: tuple[str, ...] = ()
         for way in ways:
             try:
@@ -146,14 +145,19 @@ def _parts(
     tree, date = copy.said("log", "-1", "--no-show-signature", "--format=%T %ct", commit).split()
     if copy.said("rev-parse", "--verify", f"{commit}^{{tree}}").strip() != tree:
         raise _Damaged(f"it does not name tree {tree}")
-    listed = copy.said("ls-tree", "-r", "-z", "--full-tree", commit).split("\0")
-    entries = (line.split("\t", 1) for line in listed if line.startswith("160000 "))
-    links = {name: meta.split()[2] for meta, name in entries}
+    try:
+        listing = listing_in(copy.said("ls-tree", "-r", "-z", "--full-tree", commit))
+    except Malformed as error:
+        raise LockError(f"{copy.remote.name}: commit {commit} cannot be read: {error}") from error
+    if listing.depth > DEEPEST:
+        raise LockError(f"{copy.remote.name}: commit {commit} has folders more than {DEEPEST} deep")
+    links = listing.submodules
     parts = [_Part(path=path, copy=copy, commit=commit, tree=tree, date=int(date), links=links)]
     if not submodules or not links:
         return parts
     cache = copy.folder.parent.parent
-    urls = _submodule_urls(copy, commit)
+    said = copy.git("config", "--no-includes", "--blob", f"{commit}:.gitmodules", "--null", "--list")
+    urls = addresses_in(said.stdout)
     for name, inner in sorted(links.items()):
         where = f"{path}/{name}".lstrip("/")
         if len(modules) == _MOST_SUBMODULES:
@@ -163,7 +167,7 @@ def _parts(
                 f"{copy.remote.name}: submodule {where!r} of {commit} has no address in .gitmodules",
                 hint="set submodules = false for this source if it is not needed",
             )
-        url = _resolved(urls[name], copy.remote.url)
+        url = resolved(urls[name], copy.remote.url)
         try:
             nested = Copy(Remote(url, mirrors=mirrors, cache=cache, patience=patience), cache, purpose="git")
             with nested.held():
@@ -180,31 +184,6 @@ def _parts(
             nested, inner, modules, read, submodules=True, mirrors=mirrors, patience=patience, path=where
         )
     return parts
-
-
-def _submodule_urls(copy: Copy, commit: str) -> dict[str, str]:
-    """Return the addresses `.gitmodules` gives, by path."""
-    done = copy.git("config", "--blob", f"{commit}:.gitmodules", "--null", "--list")
-    settings = dict(entry.split("\n", 1) for entry in done.stdout.split("\0") if "\n" in entry)
-    names = [key.removeprefix("submodule.").removesuffix(".path") for key in settings if key.endswith(".path")]
-    return {
-        settings[f"submodule.{name}.path"]: settings[f"submodule.{name}.url"]
-        for name in names
-        if f"submodule.{name}.url" in settings
-    }
-
-
-def _resolved(url: str, parent: str) -> str:
-    """Return a submodule's address; a relative one starts from its parent's, as git has it."""
-    if not url.startswith(("./", "../")):
-        short = None if "://" in url else _SCP.fullmatch(url)
-        return f"ssh://{short[1] or ''}{short[2]}/{short[3]}" if short else url
-    base = parent.rstrip("/")
-    while url.startswith(("./", "../")):
-        if url.startswith("../"):
-            base = base.rpartition("/")[0]
-        url = url.split("/", 1)[1]
-    return f"{base}/{url}"
 
 
 def _intact(folder: Path, parts: Sequence[_Part]) -> bool:

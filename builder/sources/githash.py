@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+DEEPEST = 200  # folders in folders; more is no source, and a walk through it runs out of stack
 _FILE, _PROGRAM, _LINK, _FOLDER, _COMMIT = b"100644", b"100755", b"120000", b"40000", b"160000"
 
 

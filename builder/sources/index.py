@@ -21,6 +21,7 @@ from pypi_simple import (
     UnsupportedRepoVersionError,
 )
 
+from builder import foreign
 from builder.errors import EngineError, Failure, LockError
 from builder.mirrors import Mirrors
 from builder.sources.download import LOCK_HINT, NETWORK_HINT, Wanted, fetch_all, in_parallel, united
@@ -29,6 +30,7 @@ from builder.sources.transport import Missing, Patience, Transport, Unreachable,
 from builder.story import Story
 
 Kind = Literal["simple", "flat"]
+_SCHEMES = ("https", "http")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -242,13 +244,17 @@ class _Catalogue:
         return self._pages[key]
 
     def _read(self, url: str, project: str) -> Mapping[str, Located]:
+        local = urlsplit(url).scheme == "file"  # only such an index may name files of this machine
         try:
-            if urlsplit(url).scheme == "file":
+            if local:
                 page = _local_page(url, project)
             else:
                 page = ProjectPage.from_response(self._transport.page(url, accept=ACCEPT_ANY), project)
+        except RecursionError:
+            raise Unreachable(f"{shown(url)}: does not answer as a Python index: {foreign.NESTED}") from None
         except (UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError) as error:
-            raise Unreachable(f"{shown(url)}: does not answer as a Python index: {error}") from error
+            reason = str(error).partition("\n")[0]  # of a page of another form pydantic tells at length
+            raise Unreachable(f"{shown(url)}: does not answer as a Python index: {reason}") from error
         return {
             unquote(urlsplit(package.url).path).rpartition("/")[2]: Located(
                 url=package.url,
@@ -256,6 +262,7 @@ class _Catalogue:
                 yanked=(package.yanked_reason or "") if package.is_yanked else None,
             )
             for package in page.packages
+            if urlsplit(package.url).scheme in _SCHEMES or local
         }
 
 

@@ -20,9 +20,12 @@ from builder.errors import EngineError, LockError, RecipeError
 from builder.mirrors import Mirrors
 from builder.process import Completed, run
 from builder.sources.download import LOCK_HINT, NETWORK_HINT
+from builder.sources.gitoutput import Malformed, refs_in
 from builder.sources.transport import Patience, shown
+from builder.visible import without_logins
 from builder.workspace import write_atomic
 
+REMOTE = "pinned"
 _PROTOCOLS = ("https", "http", "ssh", "git")
 # Whatever a repository asks for, its files come out byte for byte as they were committed.
 _ATTRIBUTES = "* -text -eol -crlf -filter -ident -working-tree-encoding -export-ignore -export-subst\n"
@@ -77,9 +80,13 @@ class Remote:
 
     def __init__(self, url: str, *, mirrors: Mirrors, cache: Path, patience: Patience | None = None) -> None:
         parts = urlsplit(url)
-        if parts.scheme not in _PROTOCOLS or not parts.netloc or parts.netloc.startswith("-"):
+        if parts.scheme not in _PROTOCOLS or not parts.netloc or parts.netloc.rpartition("@")[2].startswith("-"):
             raise RecipeError(
                 f"{url!r}: expected the address of a git repository that starts with {'://, '.join(_PROTOCOLS)}://"
+            )
+        if ".." in parts.path.split("/") or not url.isprintable():
+            raise RecipeError(
+                f"{url!r}: expected the address of a git repository without '..' and invisible characters"
             )
         self.url = url
         self.name = shown(url)
@@ -92,9 +99,11 @@ class Remote:
     def refs(self, *names: str) -> dict[str, str]:
         """Ask for refs by full name; return those that are there, annotated tags also peeled as `NAME^{}`."""
         patterns = [pattern for name in names for pattern in (name, f"{name}^{{}}")]
-        listed = self.network("ls-remote", "--quiet", self.address, *patterns)
-        pairs = (line.split("\t", 1) for line in listed.stdout.splitlines() if "\t" in line)
-        return {name: id_ for id_, name in pairs if name in patterns}
+        listed = self.network("ls-remote", "--quiet", REMOTE, *patterns)
+        try:
+            return refs_in(listed.stdout, patterns)
+        except Malformed as error:
+            raise EngineError(f"{self.name}: {error}") from error
 
     def network(self, *words: str) -> Completed:
         """Run git against the remote, again when the network fails in passing.
@@ -153,6 +162,10 @@ class Remote:
         settings = {
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": str(config),
+            # The address may have a password: on a command line, and in a file of the cache, others would see it.
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": f"remote.{REMOTE}.url",
+            "GIT_CONFIG_VALUE_0": self.address,
             "GIT_ATTR_NOSYSTEM": "1",
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_ASKPASS": "",
@@ -209,7 +222,6 @@ class Copy:
                 raise EngineError(f"{self.folder}: git cannot make a repository here", details=said_by(made))
             (self.folder / "info").mkdir(exist_ok=True)
             (self.folder / "info" / "attributes").write_text(_ATTRIBUTES)
-        self.said("config", "remote.origin.url", self.remote.address)
         self.remote.network("--git-dir", str(self.folder), "fetch", "--quiet", "--no-tags", "--force", *words)
 
     def has(self, commit: str) -> bool:
@@ -233,5 +245,5 @@ def locked(file: Path) -> Iterator[None]:
 def said_by(done: Completed) -> tuple[str, ...]:
     """Return what git said, without its prefixes and without passwords in addresses; at least one line."""
     lines = (re.sub(r"^(fatal|error|remote): *", "", line.strip()) for line in done.stderr.splitlines())
-    told = tuple(re.sub(r"://[^/@\s']+@", "://", line) for line in lines if line and not _ADVICE.match(line))
+    told = tuple(without_logins(line) for line in lines if line and not _ADVICE.match(line))
     return told[-8:] or (f"git ended with status {done.status} without a word",)

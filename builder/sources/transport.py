@@ -27,6 +27,9 @@ T = TypeVar("T")
 CONNECTIONS = 6
 _CONNECT_SECONDS = 15.0
 _READ_SECONDS = 60.0
+_LARGEST_PAGE = 128 << 20  # of an index, as it is unpacked
+_LARGEST_ANSWER = 32 << 20  # in a protocol; manifests have at most 4 MB
+_PIECE = 1 << 18
 # Some file stores answer 403 for a name they do not have, because they may not tell.
 _GONE = (403, 404, 410, 451)
 _LOGIN = (401, 407)
@@ -140,7 +143,7 @@ class Transport:
 
         def once() -> requests.Response:
             with self.answer(url, {"Accept": accept}) as response:
-                _ = response.content
+                self._read_whole(response, _LARGEST_PAGE)
                 return response
 
         return self.patiently(url, once)
@@ -164,8 +167,10 @@ class Transport:
         try:
             response = self._session.request(
                 method, url, headers=dict(headers), data=form or body, auth=_AsGiven(), allow_redirects=True,
-                timeout=(_CONNECT_SECONDS, _READ_SECONDS),
+                timeout=(_CONNECT_SECONDS, _READ_SECONDS), stream=True,
             )  # fmt: skip
+            with response:
+                self._read_whole(response, _LARGEST_ANSWER)
         except requests.exceptions.SSLError as error:
             raise Unreachable(f"{shown(url)}: its certificate is not trusted: {_innermost(error)}") from error
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema) as error:
@@ -175,6 +180,17 @@ class Transport:
         if response.status_code in (408, 429) or response.status_code >= 500:
             raise Again(f"answers {response.status_code} {response.reason}", _retry_after(response))
         return response
+
+    def _read_whole(self, response: requests.Response, most: int) -> None:
+        """Read the body of an answer, which `content` then has; a server may send without end."""
+        pieces, size = [], 0
+        for piece in response.iter_content(_PIECE):
+            self.stopping()
+            size += len(piece)
+            if size > most:
+                raise Unreachable(f"{shown(response.url)}: answers with more than {most} bytes")
+            pieces.append(piece)
+        response._content = b"".join(pieces)  # what `content` keeps
 
     @contextmanager
     def answer(self, url: str, headers: Mapping[str, str], *, method: str = "GET") -> Iterator[requests.Response]:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 
 from builder.errors import LockError
+from builder.sources.archive import BROKEN, Entry
 from builder.sourcetree import SourceTree, is_source
 
 # A source file that is larger than this is generated data; reading it would tell nothing about imports.
@@ -39,7 +40,7 @@ def read_tree(path: Path, *, under: str = "", packages: Collection[str] = ()) ->
             names.add(short)
             if data is not None:
                 texts[short] = data
-    except (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError) as error:
+    except (OSError, *BROKEN) as error:
         reason = str(error).partition("\n")[0]
         raise LockError(f"{path.name}: cannot be read as a wheel, an sdist or a folder: {reason}") from error
     if not names:
@@ -62,20 +63,30 @@ def _folder(path: Path) -> Iterator[tuple[str, bytes | None]]:
         folders[:] = [name for name in folders if name not in {".git", "__pycache__"}]
         for name in files:
             file = Path(folder, name)
-            wanted = is_source(name) and file.is_file() and file.stat().st_size <= _LARGEST
+            wanted = is_source(name) and _is_of(path, file) and file.stat().st_size <= _LARGEST
             yield file.relative_to(path).as_posix(), file.read_bytes() if wanted else None
+
+
+def _is_of(folder: Path, file: Path) -> bool:
+    """Whether this is a file of the folder, and no link to one of this machine."""
+    if not file.is_symlink():
+        return file.is_file()
+    try:
+        return file.is_file() and file.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # links in a circle
+        return False
 
 
 def _wheel(path: Path) -> Iterator[tuple[str, bytes | None]]:
     with zipfile.ZipFile(path) as wheel:
         for member in wheel.infolist():
-            if not member.is_dir():
+            if member.filename and not member.is_dir():
                 wanted = is_source(member.filename) and member.file_size <= _LARGEST
                 yield _installed(member.filename), wheel.read(member) if wanted else None
 
 
 def _sdist(path: Path) -> Iterator[tuple[str, bytes | None]]:
-    with tarfile.open(path, "r:*") as sdist:
+    with tarfile.open(path, "r:*", tarinfo=Entry) as sdist:
         for member in sdist:
             parts = PurePosixPath(member.name).parts
             if not member.isfile() or len(parts) < 2:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 
+from builder import foreign
 from builder.engine import containers
 from builder.errors import SmokeError
 from builder.story import Story
@@ -35,7 +35,7 @@ def licences_in(image: str, story: Story) -> dict[str, Licence]:
     ):
         told = b"".join(containers.output(container.name, ["python3", "-c", _PROGRAM]))
     try:
-        table = json.loads(told)
+        table = foreign.loads(told)
     except ValueError as error:
         raise SmokeError(f"{image}: its Python does not say what is installed") from error
     return licences(table)

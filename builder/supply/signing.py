@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from builder import process
+from builder import foreign, process
 from builder.errors import EngineError, PublishError, RecipeError
 from builder.host import packages, programs
 from builder.mirrors import Mirrors
@@ -112,7 +112,7 @@ def sign(subject: ImageReference, statement: bytes, who: Signer, *, mirrors: Mir
     keys = [who.key] if who.key is not None else []
     with story.step(f"signing {subject}"), tempfile.TemporaryDirectory(prefix="rocm-images-sign.") as folder:
         predicate = Path(folder) / "predicate.json"
-        predicate.write_text(json.dumps(json.loads(statement)["predicate"]), encoding="utf-8")
+        predicate.write_text(json.dumps(foreign.loads(statement)["predicate"]), encoding="utf-8")
         for argv in (
             ["sign", *how, str(_place(subject))],
             ["attest", *how, "--replace", "--type", _TYPE, "--predicate", str(predicate), str(_place(subject))],
@@ -173,7 +173,7 @@ def attested(subject: ImageReference, whom: Trusted, *, mirrors: Mirrors) -> tup
     found = []
     for line in done.stdout.splitlines():
         if line.startswith("{"):
-            statement = json.loads(base64.b64decode(json.loads(line)["payload"]))
+            statement = foreign.loads(base64.b64decode(foreign.loads(line)["payload"]))
             if statement.get("predicateType") == PREDICATE:
                 found.append(statement)
     return tuple(found)

@@ -8,11 +8,11 @@ registry; only the record at hand, or a signature, is more than that.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from builder import foreign
 from builder.errors import LockError
 from builder.mirrors import Mirrors
 from builder.record import parse_pin
@@ -143,7 +143,7 @@ class _Verification:
             if document is None:
                 self._findings.say("image", "failed", f"{digest} is not served any more")
                 return None
-            table: dict[str, Any] = json.loads(document.content)
+            table: dict[str, Any] = foreign.loads(document.content)
             _ = [(Digest(each["digest"]), int(each["size"])) for each in (table["config"], *table["layers"])]
         except Broken as broken:
             self._findings.say("image", "failed", str(broken))
@@ -175,7 +175,7 @@ class _Verification:
             how = "read and hashed" if self._deep else "there in their sizes; --deep reads and hashes them"
             self._findings.say("image", "passed", f"{total}, all {how}")
         try:
-            config = json.loads(self._there.small(Digest(manifest["config"]["digest"])))
+            config = foreign.loads(self._there.small(Digest(manifest["config"]["digest"])))
             return {str(key): str(value) for key, value in (config["config"].get("Labels") or {}).items()}
         except (Broken, ValueError, KeyError, TypeError, AttributeError):
             return None
@@ -281,7 +281,7 @@ class _Verification:
         best: tuple[str, ...] | None = None
         for each in documents[PROVENANCE]:
             try:
-                statement: dict[str, Any] = json.loads(each.content)
+                statement: dict[str, Any] = foreign.loads(each.content)
             except ValueError:
                 continue
             wrong = statement_and_record(statement, record.table, digest=str(digest), documents=beside)

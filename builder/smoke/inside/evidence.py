@@ -30,8 +30,13 @@ class Wrong(Exception):
         self.lines = tuple(lines)
 
 
-def answer(name: str, probe: Callable[..., dict[str, Any]], arguments: dict[str, Any], limit: float) -> None:
-    """Run a probe and print its answer. After `limit` seconds the process shows where it hangs, and ends."""
+def answer(
+    name: str, probe: Callable[..., dict[str, Any]], arguments: dict[str, Any], limit: float, token: str
+) -> None:
+    """Run a probe and print its answer, which starts with `token`.
+
+    After `limit` seconds the process shows where it hangs, and ends.
+    """
     faulthandler.enable()
     faulthandler.dump_traceback_later(limit, exit=True)
     begun = time.monotonic()
@@ -48,7 +53,7 @@ def answer(name: str, probe: Callable[..., dict[str, Any]], arguments: dict[str,
     sys.stdout.flush()
     sys.stderr.flush()
     # A line of its own, also when a library left the cursor elsewhere.
-    sys.stdout.write("\n" + MARK + json.dumps(told, sort_keys=True) + "\n")
+    sys.stdout.write("\n" + MARK + token + " " + json.dumps(told, sort_keys=True) + "\n")
     sys.stdout.flush()
 
 

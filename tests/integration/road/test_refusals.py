@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import requests
 
+from builder import process
+
 from ..project import MANIFEST, REPOSITORY, SAFETY_SECONDS, Ended, Project
 from .conftest import Tiny
 from .loopback import Relay
@@ -23,7 +25,9 @@ def failed_build(project: Project, image: str) -> Ended:
     assert ended.status == 5, ended.stderr
     assert ended.stdout == ""
     assert project.tags(image) == []
-    assert {path.name for path in (project.workspace.dist / image).iterdir()} == {"build.log"}
+    folder = project.workspace.dist / image
+    assert {path.name for path in folder.iterdir()} == {"build.log", "report.html"}
+    assert 'class="box failed"' in (folder / "report.html").read_text()
     return ended
 
 
@@ -44,7 +48,12 @@ def test_a_target_that_the_compiler_does_not_know_ends_in_its_own_words(
     assert "error: the build failed in [component-gfx-probe] sh build-source.sh" in ended.stderr
     evidence = [line for line in ended.stderr.splitlines() if line.startswith("  | ")]
     assert any("invalid target ID 'gfx1201'" in line for line in evidence), ended.stderr
-    assert f"hint: the whole log is in {project.workspace.dist}/gfx-probe/build.log" in ended.stderr
+    assert "  | stage component-gfx-probe, made of component.gfx-probe, source.gfx-probe" in ended.stderr
+    assert "  | no earlier build is known to compare with" in ended.stderr
+    hint = ended.stderr.splitlines()[-1]
+    assert hint.startswith("hint: take a compiler that does (LLVM 18 or newer for gfx12)")
+    command = hint.partition("the whole step: ")[2].partition(";")[0]
+    assert "invalid target ID" in process.run(["sh", "-c", command]).stdout
 
 
 def test_two_components_that_write_the_same_file_are_both_named(tiny: Tiny) -> None:

@@ -82,8 +82,8 @@ def python_set(image: str) -> PythonSet:
         return done.stdout
 
     manifest = json.loads(said(["cat", "/usr/share/rocm-images/manifest.json"]))
-    command = probes.argv("/usr/bin/python3", "python_set", {"packages": []}, limit_seconds=120)
-    answer = probes.read_answer(said(command))
+    command = probes.argv("/usr/bin/python3", "python_set", {"packages": []}, limit_seconds=120, token="t")
+    answer = probes.read_answer(said(command), "t")
     assert answer is not None
     assert answer.ok, answer.evidence
     records = {

@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft7Validator
 
 from builder.bump.markdown import markdown
 from builder.bump.report import Verdict
 from builder.errors import PatchError, RecipeError
 from builder.lockfile import parse_lock
 from builder.project import prepare
+from builder.schema import SCHEMAS
 
 from .conftest import BASE, FIX, Project
 
@@ -234,6 +236,7 @@ def test_the_report_is_markdown_or_json_on_standard_output_and_errors_go_to_the_
     assert done.stdout == markdown(project.judge())
     assert "error: " not in done.stderr
     table = json.loads(command(project, "bump-check", "main..bump", "--json").stdout)
+    Draft7Validator(SCHEMAS["bump-check"]()).validate(table)
     assert table == json.loads(json.dumps(project.judge().plain()))
     assert [(image["image"], image["verdict"]) for image in table["images"]] == [("probe", "build")]
     assert table["head"] == project.git.run("rev-parse", "bump")
@@ -286,6 +289,7 @@ def test_a_project_below_the_root_of_its_repository_is_judged_alike(project: Pro
 def test_keys_and_hashes_of_a_report_can_be_read_by_programs(project: Project) -> None:
     documents(project)
     plain = project.judge().plain()
+    Draft7Validator(SCHEMAS["bump-check"]()).validate(json.loads(json.dumps(plain)))
     assert re.fullmatch("[0-9a-f]{64}", plain["images"][0]["content-key"]["new"])
     assert plain["images"][0]["fingerprint"]["moved"] is False
     assert plain["images"][0]["lock"] == {"updated": ["engine"], "written": False}

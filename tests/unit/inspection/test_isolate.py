@@ -11,6 +11,7 @@ import pytest
 import tomli
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft7Validator
 from typer.testing import CliRunner, Result
 
 from builder.cli.app import app
@@ -19,6 +20,7 @@ from builder.compare.mixing import State, differing
 from builder.errors import Failure, RecipeError
 from builder.project import prepare
 from builder.record import dump, pin
+from builder.schema import SCHEMAS
 from builder.workspace import Workspace
 
 from ..compare.conftest import PATCH, component, pair
@@ -44,6 +46,7 @@ def call(root: Path, *words: str) -> Result:
 def planned(root: Path, *words: str) -> list[dict[str, Any]]:
     result = call(root, *words, "--json")
     assert result.exit_code == 0, result.output + repr(result.exception)
+    Draft7Validator(SCHEMAS["isolate"]()).validate(json.loads(result.stdout))
     builds: list[dict[str, Any]] = json.loads(result.stdout)["builds"]
     return builds
 

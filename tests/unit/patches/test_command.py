@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 import tomli_w
+from jsonschema import Draft7Validator
 from typer.testing import CliRunner, Result
 
 from builder.cli.app import app
 from builder.errors import EngineError, LockError, PatchError, RecipeError
+from builder.schema import SCHEMAS
 
 from .making import git, hunk, lay_out
 
@@ -254,7 +256,9 @@ def test_sdists_of_other_versions_are_judged_and_the_newest_that_takes_all_is_fo
     assert lines[-3] == "the newest release of pkg that takes all patches is 1.1; tried:"
     assert lines[-2].startswith("  1.3: pkg-1.3.tar.gz: is neither tar nor zip")
     assert lines[-1] == "  1.1: takes all"
-    (tree,) = json.loads(project.call("--at", "pkg=1.2", "--json").stdout)["trees"]
+    table = json.loads(project.call("--at", "pkg=1.2", "--json").stdout)
+    Draft7Validator(SCHEMAS["patches"]()).validate(table)
+    (tree,) = table["trees"]
     assert tree["newest-that-takes-all"] == "1.1"
     assert "tried" not in json.loads(project.call("--at", "pkg=1.2", "--json", "--no-suggest").stdout)["trees"][0]
 

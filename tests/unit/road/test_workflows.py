@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
 BIN = Path(sys.executable).parent
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.y*ml"))
 ACTION = ROOT / ".github/actions/image/action.yml"
-OF_THIS_PROJECT = ("check.yml", "rocm-debian.yml")  # nobody else calls them
+OF_THIS_PROJECT = ("check.yml", "release.yml", "rocm-debian.yml")  # nobody else calls them
 OF_IMAGES = [path for path in WORKFLOWS if path.name not in OF_THIS_PROJECT]
 INSTALL = ".rocm-images/program/requirements/install runtime"
 each = pytest.mark.parametrize("path", [*WORKFLOWS, ACTION], ids=lambda path: path.name)
@@ -67,7 +67,7 @@ def test_one_action_has_one_pin() -> None:
             pins.setdefault(action, set()).add(pin)
     assert {action: len(found) for action, found in pins.items()} == dict.fromkeys(pins, 1)
     ours = {f"actions/{name}" for name in ("checkout", "upload-artifact", "download-artifact")}
-    assert set(pins) == ours | {"sigstore/cosign-installer"}
+    assert set(pins) == ours | {"sigstore/cosign-installer", "pypa/gh-action-pypi-publish"}
 
 
 def test_workflows_are_what_their_schema_says() -> None:

@@ -160,7 +160,7 @@ def test_scratch_goes_where_a_file_can_be_written_and_says_why_it_cannot(tmp_pat
 
 
 def run_probe(name: str, **arguments: object) -> subprocess.CompletedProcess[str]:
-    command = probes.argv(sys.executable, name, arguments, limit_seconds=60)
+    command = probes.argv(sys.executable, name, arguments, limit_seconds=60, token="t")
     # Isolated from this project: what arrives on the command line has to be enough.
     return subprocess.run(
         [command[0], "-I", "-S", *command[1:]], capture_output=True, text=True, check=False, cwd="/"
@@ -169,7 +169,7 @@ def run_probe(name: str, **arguments: object) -> subprocess.CompletedProcess[str
 
 def test_a_probe_runs_from_the_command_line_alone_and_answers() -> None:
     done = run_probe("distributions", components=[("a", "surely-not-there", None)], imports=["json"], absent=[])
-    answer = probes.read_answer(done.stdout)
+    answer = probes.read_answer(done.stdout, "t")
     assert answer is not None
     assert answer.ok, answer.evidence
     assert answer.figures["versions"] == {"a": None}
@@ -178,7 +178,7 @@ def test_a_probe_runs_from_the_command_line_alone_and_answers() -> None:
 
 def test_a_failing_probe_answers_with_its_innermost_cause() -> None:
     done = run_probe("hash_extension")
-    answer = probes.read_answer(done.stdout)
+    answer = probes.read_answer(done.stdout, "t")
     assert answer is not None
     assert not answer.ok
     assert answer.innermost == "ModuleNotFoundError: No module named 'sglang'"
@@ -186,23 +186,24 @@ def test_a_failing_probe_answers_with_its_innermost_cause() -> None:
 
 def test_a_probe_that_hangs_ends_and_shows_where() -> None:
     nothing: dict[str, object] = {"components": [], "imports": [], "absent": []}
-    command = probes.argv(sys.executable, "distributions", nothing, limit_seconds=1)
+    command = probes.argv(sys.executable, "distributions", nothing, limit_seconds=1, token="t")
     boot = command[2].replace("module.probe", "lambda **_: __import__('time').sleep(60)")
     assert boot != command[2]
     hung = subprocess.run(
         [command[0], "-c", boot, command[3]], capture_output=True, text=True, check=False, timeout=30
     )
-    assert probes.read_answer(hung.stdout) is None
+    assert probes.read_answer(hung.stdout, "t") is None
     assert probes.last_words(hung.stderr)[0].startswith("Timeout (0:00:01)!")
 
 
 def test_the_answer_is_found_behind_a_librarys_chatter() -> None:
     done = run_probe("distributions", components=[], imports=["this"], absent=[])
     assert "The Zen of Python" in done.stdout
-    assert probes.read_answer(done.stdout) is not None
-    assert probes.read_answer("chatter\n") is None
+    assert probes.read_answer(done.stdout, "t") is not None
+    assert probes.read_answer(done.stdout, "another") is None
+    assert probes.read_answer("chatter\n", "t") is None
 
 
 def test_a_command_stays_below_what_one_argument_may_hold() -> None:
     for probe in ("hash_extension", "triton_compile", "hip_compile", "distributions", "served_environment"):
-        assert all(len(word) < 30_000 for word in probes.argv("python3", probe, {}, limit_seconds=1))
+        assert all(len(word) < 30_000 for word in probes.argv("python3", probe, {}, limit_seconds=1, token="t"))

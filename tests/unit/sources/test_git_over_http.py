@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import logging
 import subprocess
 from pathlib import Path
 
@@ -142,3 +144,35 @@ def test_a_network_that_is_down_is_no_fault_of_the_pin_and_an_earlier_proof_coun
     assert story.warnings[0].endswith("; the pin was last proven when it was fetched")
     with pytest.raises(EngineError):
         fetch(commit, over_http, cache, branch="never-proven", url=URL + ".git")
+
+
+def test_a_password_in_a_mirrors_address_is_in_no_log_message_and_file(
+    site, engine, over_http, mirrors_of, cache, caplog
+):
+    """The server asks for a login, and refuses another than this."""
+    secret = "s3cr3t-of-git"
+    wanted = f"Basic {base64.b64encode(f'user:{secret}'.encode()).decode()}"
+    serve = site.default
+
+    def guarded(handler) -> None:
+        if handler.headers.get("Authorization") == wanted:
+            return serve(handler)
+        return site.status(401, WWW_Authenticate='Basic realm="here"')(handler)
+
+    site.default = guarded
+    commit = engine.commit("second", a="1")
+    told = []
+    with caplog.at_level(logging.DEBUG):
+        for password in (secret, "an0ther"):
+            host = site.url.replace("://", f"://user:{password}@")
+            mirrors = mirrors_of(f'[git]\n"https://git.example" = "{host}"\n')
+            try:
+                fetch(commit, mirrors, cache / password[:2], url=f"{URL}.git", branch="main")
+            except LockError as error:
+                told += [error.message, *error.details, error.hint or ""]
+    assert "cannot be read without a login" in told[0]
+    written = [path.read_text(errors="replace") for path in cache.rglob("*") if path.is_file()]
+    for text in (*told, *written, caplog.text):
+        assert secret not in text
+        assert "an0ther" not in text
+    assert "git ls-remote" in caplog.text
