@@ -60,7 +60,7 @@ def list_output() -> dict[str, Any]:
     """Return the schema of what `rocm-images list --json` writes."""
     return _titled("The images of a repository, by rocm-images list", _list(_table({
         "name": (_TEXT, "Name of the image, which is that of its folder."),
-        "version": (_TEXT, "Version of its engine."),
+        "version": (_MAYBE, "Version of its engine; null where its pin is still open."),
         "gfx": (_TEXTS, "GPU targets of its compiled parts."),
         "description": (_TEXT, "What it is, in a sentence; may be empty."),
     })))  # fmt: skip

@@ -43,6 +43,7 @@ class Owners:
         }
         self._declared = {entry["apt"]: entry["name"] for entry in entries if isinstance(entry.get("apt"), str)}
         self._bases = {entry["base"]: entry["name"] for entry in entries if isinstance(entry.get("base"), str)}
+        self._built = {normalized(entry["name"]): entry["name"] for entry in entries if "source" in entry}
         served = manifest.get("distributions")
         self._layers = {
             normalized(project): str(told.get("layer"))
@@ -70,6 +71,8 @@ class Owners:
         return Owner(name=UNOWNED)
 
     def _of_distribution(self, distribution: str) -> Owner:
+        if (built := self._built.get(distribution)) is not None:  # which no lock lists
+            return Owner(name=built)
         layer = self._layers.get(distribution)
         if layer is not None:
             return Owner(name=layer if layer in self._names else distribution)

@@ -104,3 +104,11 @@ def test_a_component_made_for_other_targets_is_held_to_those_unless_somebody_ask
         there = contents([f"{SITE}/aiter_meta/hsa/k.co"], {MANIFEST: text, **record})
         assert [part.path for part in judge(there, ["gfx1201"], promised=True).failed] == failing
         assert judge(there, ["gfx1201"]).failed
+
+
+def test_f75_a_distribution_that_is_built_from_source_is_judged_where_layers_are_not_told() -> None:
+    """The lock lists wheels of indexes; in a container, what was built here was taken for the base's."""
+    text = manifest(components=[{"name": "sglang-kernel", "source": "sglang"}], distributions={})
+    texts = {MANIFEST: text, f"{SITE}/sglang_kernel-0.4.5.dist-info/RECORD": "sgl_kernel/ops.co,,\n"}
+    (part,) = judge(contents([f"{SITE}/sgl_kernel/ops.co"], texts), ["gfx1201"], promised=True).failed
+    assert (part.owner, part.missing) == ("sglang-kernel", ("gfx1201",))
