@@ -97,7 +97,7 @@ class Lanes:
         digest = json.loads(metadata.read_text(encoding="utf-8"))["containerimage.digest"]
         results = self.work / "results"
         tested = self._timed(
-            [*program(), "--root", state.project, "test", f"{tag}@{digest}", "--recipe", state.recipe,
+            [*program(), "--root", state.project, "test", f"{tag}@{digest}", "--recipe", IMAGE,
              "--results", results],
             log=f"reference-{state.name}-test", fails=True,
         )  # fmt: skip
