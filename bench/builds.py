@@ -160,6 +160,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="bench.", dir=given.work) as name:
             kept = given.states or Path(name) / "states"
             run(Path(name), kept, given.out, wanted, ways, runs=given.runs, resume=given.resume)
+    except KeyboardInterrupt:
+        sys.exit(f"interrupted; what was measured is in {given.out}")
     except (Failure, ValueError) as failure:
         details = getattr(failure, "details", ())
         sys.exit("\n".join((f"error: {failure}", *(f"  | {line}" for line in details))))

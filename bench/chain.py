@@ -67,11 +67,6 @@ class State:
     reference: Path
 
     @property
-    def recipe(self) -> Path:
-        """The recipe, by which both images are tested."""
-        return self.project / "images" / IMAGE / "recipe.toml"
-
-    @property
     def lock(self) -> Lock:
         """What the state pins."""
         path = self.project / "images" / IMAGE / "recipe.lock"

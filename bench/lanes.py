@@ -97,7 +97,7 @@ class Lanes:
         digest = json.loads(metadata.read_text(encoding="utf-8"))["containerimage.digest"]
         results = self.work / "results"
         tested = self._timed(
-            [*program(), "--root", state.project, "test", f"{tag}@{digest}", "--recipe", state.recipe,
+            [*program(), "--root", state.project, "test", f"{tag}@{digest}", "--recipe", IMAGE,
              "--results", results],
             log=f"reference-{state.name}-test", fails=True,
         )  # fmt: skip
@@ -216,9 +216,11 @@ class _Run:
 
 def require_passed(report: Mapping[str, Any]) -> None:
     """Raise `MeasureError` unless the reference passed what can be asked of it."""
-    failed = [test["name"] for test in report["tests"] if test["outcome"] == "failed"]
-    if wrong := [name for name in failed if name != _NOT_ASKED]:
-        raise MeasureError(f"the reference did not pass {', '.join(wrong)}")
+    failed = [test for test in report["tests"] if test["outcome"] == "failed" and test["name"] != _NOT_ASKED]
+    if failed:
+        names = ", ".join(test["name"] for test in failed)
+        causes = [test["finding"]["cause"] for test in failed if test.get("finding")]
+        raise MeasureError(f"the reference did not pass {names}", details=tuple(causes))
 
 
 def steps_of(told: Sequence[tuple[float, str]]) -> list[Interval]:
