@@ -128,6 +128,8 @@ class Repository:
             for owner, name, commit in re.findall(
                 r"uses: ([a-z-]+)/([a-z-]+)@([0-9a-f]{40})", workflow.read_text()
             ):
+                if name not in INPUTS:  # of a workflow that is not run here
+                    continue
                 place = folder / name
                 place.mkdir(parents=True, exist_ok=True)
                 lines = [f"name: {name}", "inputs:", *(f"  {each}: {{default: ''}}" for each in INPUTS[name])]
