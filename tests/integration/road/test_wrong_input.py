@@ -116,7 +116,7 @@ def test_a_wheel_whose_bytes_are_not_the_locked_ones(tiny: Tiny, store: Path) ->
     kept = {path.name for path in project.workspace.store.glob("sha256/*/*")}
     assert kept == {package.sha256 for package in lock.deb}
     assert list((project.workspace.store / "incoming").iterdir()) == []
-    assert not project.workspace.dist.exists()
+    assert [path.name for path in (project.workspace.dist / "tiny").iterdir()] == ["report.html"]
     assert project.tags("tiny") == []
 
 
