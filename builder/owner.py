@@ -1,4 +1,7 @@
-"""Names a process so that another one can tell later whether it is still there. Knows nothing of what it owns."""
+"""Knows a process again: by when it was started, and by a name that another one can judge it by later.
+
+Knows nothing of what a process owns, and ends none.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ _PROC = Path("/proc")
 
 def me() -> str:
     """Return the name of this process: its boot, its process namespace, its id, and when it was started."""
-    return f"{_here()} {os.getpid()} {_started(os.getpid())}"
+    return f"{_here()} {os.getpid()} {started(os.getpid())}"
 
 
 def is_gone(owner: str) -> bool:
@@ -19,8 +22,7 @@ def is_gone(owner: str) -> bool:
     One of another machine, of an earlier boot, or of a process namespace that is not ours cannot.
     """
     here, _, rest = owner.rpartition(" ")[0].rpartition(" ")
-    started = owner.rpartition(" ")[2]
-    return here == _here() and rest.isdecimal() and _started(int(rest)) != started
+    return here == _here() and rest.isdecimal() and str(started(int(rest))) != owner.rpartition(" ")[2]
 
 
 def _here() -> str:
@@ -28,7 +30,7 @@ def _here() -> str:
     return f"{boot} {(_PROC / 'self/ns/pid').readlink()}"
 
 
-def _started(pid: int) -> str | None:
+def started(pid: int) -> int | None:
     """Return when a process was started, in clock ticks after the boot, or None for one that does not run."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
@@ -36,4 +38,4 @@ def _started(pid: int) -> str | None:
         return None
     # The second field, the name in parentheses, may hold spaces and parentheses (proc_pid_stat(5)).
     fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else fields[19]
+    return None if fields[0] in "ZX" else int(fields[19])

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from builder.errors import EngineError
+from builder.owner import started
 from builder.story import Story
 from builder.workspace import write_atomic
 
@@ -38,14 +39,8 @@ class ProcessMark:
 
 def mark(pid: int) -> ProcessMark | None:
     """Return the mark of the process that has this id now, or None when there is none that still runs."""
-    try:
-        stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # The second field, the name in parentheses, may hold spaces and parentheses (proc_pid_stat(5)).
-    fields = stat.rpartition(")")[2].split()
-    state, started = fields[0], int(fields[19])
-    return None if state in "ZX" else ProcessMark(pid=pid, started=started, boot=_boot())
+    at = started(pid)
+    return None if at is None else ProcessMark(pid=pid, started=at, boot=_boot())
 
 
 def is_running(process: ProcessMark) -> bool:
