@@ -195,7 +195,7 @@ def run(state: State, command: Command) -> None:
     if writes and (program in (*_HARMLESS, "tee", "git") or re.match(r"python|[ef]?grep|find", program)):
         state.undecided(f"writes {state.shown(writes[0].plain)}; an overlay or a component would bring the file")
     elif handler is not None:
-        handler(state, command, [state.expand(word) for word in words[1:]])
+        handler(state, command, state.expand_all(words[1:]))
     elif program in _HARMLESS:
         _leave(state, command, _HARMLESS[program])
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -165,6 +166,15 @@ class State:
         """Return the text of a word, with the folder of a package where Python is asked for one."""
         pieces = tuple((_folder_of(text) if expands else text, expands) for text, expands in word.pieces)
         return fill(Word(pieces=pieces, raw=word.raw), self.scope, self._use)
+
+    def expand_all(self, words: Iterable[Word]) -> list[Filled]:
+        """Return the texts of words; one that is variables without quotes is as many words as its value has."""
+        found: list[Filled] = []
+        for word in words:
+            filled = self.expand(word)
+            bare = "$" in word.raw and all(expands for _, expands in word.pieces)
+            found += map(Filled, filled.text.split()) if bare and not filled.unknown else [filled]
+        return found
 
     def expand_text(self, text: str) -> Filled:
         """Return a text with its variables filled in."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,9 @@ def test_the_draft_with_its_points_filled_passes_all_of_check_that_needs_no_lock
     recipe = tmp_path / "images" / name / "recipe.toml"
     recipe.parent.mkdir(parents=True)
     recipe.write_text(text_of(name, "filled.toml"), encoding="utf-8")
+    beside = CASES / name / "beside"  # what the points say is to be copied there
+    if beside.exists():
+        shutil.copytree(beside, recipe.parent, dirs_exist_ok=True)
     found = check_image(Workspace(root=tmp_path), name, mirrors=Mirrors())
     errors = [(each.check, each.message) for each in found if each.severity != "note"]
     assert errors == [("lock", "the recipe was never locked")]

@@ -377,3 +377,9 @@ def test_a_build_needs_what_its_stage_finds_installed() -> None:
         "near": ["torch"],
         "far": None,
     }
+
+
+def test_a_variable_without_quotes_is_as_many_words_as_its_value_has() -> None:
+    done = table("ARG NONE=\nARG TWO='cmake git'\nRUN apt-get $NONE install -y ${TWO}")
+    assert done["base"]["runtime"]["apt"] == ["cmake", "git"]  # type: ignore[index]
+    assert "adopt" not in done
