@@ -1,8 +1,12 @@
-"""The two patches of vLLM in its shipped images, as hooks and in source: judged at two releases, and at work."""
+"""The two patches of vLLM in its shipped images, as hooks and in source: judged at two releases, and at work.
+
+The nightly is stood in for by the real Python tree of the release, on the base that it has there.
+"""
 
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,12 +15,37 @@ from typing import Any
 import docker
 import pytest
 
-from ..conftest import removed_afterwards
+from builder import process
+
+from ..conftest import forget, removed_afterwards
 from ..project import REPOSITORY, Ended, Project, make_project
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 
 Built = tuple[Project, dict[str, Ended]]
+NIGHTLY, PUBLISHED = "vllm-nightly-gfx1201", "vllm/vllm-openai-rocm:nightly"
+# What the published image sets, and what of it a recipe does not choose.
+PUBLISHED_ENV = {
+    "AITER_ROCM_ARCH": "gfx942;gfx950", "CCACHE_COMPILERCHECK": "content", "CCACHE_DIR": "/root/.cache/ccache",
+    "DEBIAN_FRONTEND": "noninteractive", "HIP_FORCE_DEV_KERNARG": "1", "HSA_ENABLE_IPC_MODE_LEGACY": "1",
+    "HSA_NO_SCRATCH_RECLAIM": "1", "KINETO_CONFIG": "/app/libkineto.conf",
+    "LD_LIBRARY_PATH": "/opt/rocm/lib:/usr/local/lib:", "MAX_JOBS": "", "PYTORCH_ROCM_ARCH": "gfx942;gfx1201",
+    "ROCM_PATH": "/opt/rocm", "SAFETENSORS_FAST_GPU": "1", "SCCACHE_BUCKET": "", "SCCACHE_REGION": "",
+    "TOKENIZERS_PARALLELISM": "false", "UV_HTTP_TIMEOUT": "500", "UV_INDEX_STRATEGY": "unsafe-best-match",
+    "UV_LINK_MODE": "copy",
+}  # fmt: skip
+# What a published image has not: hooks, the user, the files of this project. What it has beside: AITER, by name.
+AS_PUBLISHED = """\
+USER 0:0
+WORKDIR /app
+RUN cd /usr/local/lib/python3.11/dist-packages \\
+  && rm -rf rocm_images_hooks* /usr/share/rocm-images /var/cache/rocm-images \\
+  && sed -i '/^engine:/d' /etc/passwd /etc/group /etc/shadow \\
+  && mkdir aiter amd_aiter-0.1.19.dist-info && touch aiter/__init__.py \\
+  && printf 'Metadata-Version: 2.1\\nName: amd-aiter\\nVersion: 0.1.19\\n' >amd_aiter-0.1.19.dist-info/METADATA \\
+  && printf 'aiter/__init__.py,,\\n' >amd_aiter-0.1.19.dist-info/RECORD
+ENTRYPOINT ["vllm", "serve"]
+"""
 HOOKED, IN_SOURCE = "vllm-debian", "vllm-debian-patched"
 VALUES = {
     "kv-connector": {"before": False, "after": True},
@@ -77,10 +106,12 @@ def image(request: pytest.FixtureRequest) -> str:
 
 def said(engine: docker.DockerClient, reference: str, program: str) -> Any:
     """Return what a program says last in an image, as its user, read-only and without a network, as JSON."""
-    writable = engine.images.get(reference).labels["rocm-images.writable"].split(",")
+    held = engine.images.get(reference)
+    writable = held.labels["rocm-images.writable"].split(",")
+    owner = held.attrs["Config"]["User"].partition(":")[0]
     out = engine.containers.run(
         reference, ["python3", "-c", program], read_only=True, network_mode="none", remove=True,
-        tmpfs=dict.fromkeys(writable, "uid=1000,gid=1000"),
+        tmpfs=dict.fromkeys(writable, f"uid={owner},gid={owner}"),
     )  # fmt: skip
     return json.loads(out.splitlines()[-1])  # vLLM logs to standard output
 
@@ -147,3 +178,77 @@ def test_a_bump_is_judged_without_building_anything(
     assert ended.status == (4 if "conflicts" in states[image] else 0)
     (gate,) = (patch for patch in tree["patches"] if patch["name"] == "skinny-gate")
     assert "32768" in "\n".join(gate["notes"])
+
+
+@pytest.fixture(scope="module")
+def nightly(
+    vllm: Built, registry: str, namespace: Callable[[], str], shared: dict[str, Path], engine: docker.DockerClient
+) -> Iterator[Project]:
+    """A project with the recipe of the nightly as it ships, its open pins closed, and what stands in published."""
+    hub = f"{registry}/hub-{secrets.token_hex(4)}"
+    there = f"{hub}/{PUBLISHED}"
+    with removed_afterwards(engine) as projects:
+        try:
+            for words in (["build", "--quiet", "--network=none", "--tag", there, "-"], ["push", "--quiet", there]):
+                done = process.run(["docker", *words], stdin=published(vllm[1][HOOKED].result))
+                assert done.status == 0, done.stderr
+            named = process.run(["docker", "image", "inspect", "--format", "{{index .RepoDigests 0}}", there])
+            image = f"docker.io/{PUBLISHED}@{named.stdout.strip().partition('@')[2]}"
+
+            def closed(recipe: dict[str, Any]) -> None:
+                recipe["base"] = {stage: {"image": image} for stage in ("build", "runtime")}
+                for component in recipe["component"]:
+                    component["version"] = {"vllm": "0.28.0", "amd-aiter": "0.1.19"}[component["name"]]
+                del recipe["open"]
+                recipe["python"] = "3.11"
+                recipe["build"]["disk"] = "1g"
+                recipe["smoke"]["contracts"] = []  # this AITER is a name
+
+            project = make_project(namespace(), shared)
+            projects.append(project)
+            project.add(NIGHTLY, REPOSITORY / "images" / NIGHTLY, closed)
+            (project.workspace.root / "mirrors.toml").write_text(f'[registries]\n"docker.io" = "{hub}"\n')
+            project.done("lock", NIGHTLY)
+            yield project
+        finally:
+            forget(engine, f"{hub}/")
+
+
+def published(base: str) -> str:
+    """Return a Dockerfile for what stands in for the nightly."""
+    env = "".join(f'ENV {name}="{value}"\n' for name, value in PUBLISHED_ENV.items())
+    return f"FROM {base.partition('@')[0]}\n{env}{AS_PUBLISHED}"
+
+
+def test_on_a_published_nightly_both_hooks_are_effective_and_nothing_is_installed(
+    nightly: Project, engine: docker.DockerClient
+) -> None:
+    ended = nightly.build(NIGHTLY)
+    assert ended.status == 0, ended.stderr
+    record = json.loads(nightly.workspace.pin(NIGHTLY).read_text())
+    assert {patch["name"]: patch["probe"]["found"] for patch in record["patches"]} == VALUES
+    assert {patch["state"] for patch in record["patches"]} == {"effective"}
+    assert record["distributions"] == []
+    owners = {layer["owner"] for layer in record["layers"]}
+    assert owners == {"base", "user", "workdir", "hooks", "manifest", "patches"}
+    found = said(engine, ended.result, CALLERS)
+    assert found["gate"] == ["skinny", "skinny", "skinny", "skinny", "triton", "triton"]
+    assert found["unified"] == []
+
+
+def test_a_nightly_with_another_value_than_the_hook_was_made_for_stops_the_build_with_both(
+    nightly: Project,
+) -> None:
+    def made_for_another(recipe: dict[str, Any]) -> None:
+        gate = recipe["patch"][1]
+        gate["probe"]["before"] = gate["hook"]["expect"] = 65536
+
+    before = nightly.tags(NIGHTLY)
+    nightly.edit(NIGHTLY, made_for_another)
+    nightly.done("lock", NIGHTLY)
+    ended = nightly.build(NIGHTLY)
+    assert ended.status == 4, ended.stderr
+    assert "skinny-gate" in ended.stderr
+    assert "32768" in ended.stderr
+    assert "65536" in ended.stderr
+    assert nightly.tags(NIGHTLY) == before
