@@ -16,6 +16,7 @@ _COUNT = {"type": "integer", "minimum": 0}
 _KEY = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 _COMMIT = {"type": "string", "pattern": "^[0-9a-f]{40}$"}
 _MAYBE = {"type": ["string", "null"]}
+_BYTES = {"type": ["integer", "null"], "minimum": 0}
 _OUTCOME = {"enum": ["passed", "failed", "skipped", "not run"]}
 
 Described = tuple[Mapping[str, Any], str]
@@ -287,8 +288,155 @@ def isolate_output() -> dict[str, Any]:
     }))  # fmt: skip
 
 
+def inspect_output() -> dict[str, Any]:
+    """Return the schema of what `rocm-images inspect --json` writes."""
+    texts_by_name = _or_null({"type": "object", "additionalProperties": _TEXT})
+    component = {
+        "type": "object",
+        "required": ["name", "version", "kind", "size", "unpacked"],
+        "properties": {
+            "name": _TEXT, "version": _MAYBE, "kind": _TEXT, "size": _BYTES, "unpacked": _BYTES,
+        },
+    }  # fmt: skip
+    patch = _table({
+        "name": (_TEXT, "The patch."), "target": (_TEXT, "What it is for."), "kind": (_TEXT, "How it is applied."),
+        "state": (_TEXT, "What came of it."), "sha256": (_MAYBE, "Hash of what it is made of."),
+    })  # fmt: skip
+    layer = _table({
+        "owner": (_MAYBE, "The component or part that it is; null in images of somebody else."),
+        "digest": (_MAYBE, "Its digest, as it is pulled."), "size": (_BYTES, "Its bytes, as it is pulled."),
+        "history": (_MAYBE, "What the image says made it."),
+    })  # fmt: skip
+    installed = _table({
+        "name": (_TEXT, "The distribution."), "version": (_MAYBE, "Its version."), "place": (_TEXT, "Its folder."),
+        "size": (_BYTES, "Bytes of its files."), "origin": (_MAYBE, "Where it says that it was installed from."),
+    })  # fmt: skip
+    torch = _table({"version": (_MAYBE, "Its version."), "hip": (_MAYBE, "The HIP that it is built for.")})
+    return _titled("What is in an image, by rocm-images inspect; null is unknown", _table(
+        {
+            "image": (_MAYBE, "Name of the image in its repository."),
+            "version": (_MAYBE, "Version of its engine."),
+            "reference": (_MAYBE, "What it is pulled by."),
+            "digest": (_MAYBE, "Digest of its manifest."),
+            "read-from": (_TEXT, "The kind of place that it was read from."),
+            "made-by-rocm-images": (_YES, "Whether this program made it."),
+            "content-key": (_MAYBE, "Hash of everything that can change its bytes."),
+            "fingerprint": (_MAYBE, "A cached KV page is valid exactly as long as this stays."),
+            "gfx": (_or_null(_TEXTS), "GPU targets of its compiled parts."),
+            "gfx-by": (_MAYBE, "Where these are known from."),
+            "python": (_MAYBE, "Version of its Python."),
+            "rocm": (
+                {"type": ["string", "null", "object"]},
+                "Its ROCm: a version, or for an image of somebody else the versions by file.",
+            ),
+            "bases": (_or_null({"type": "object"}), "What its stages start from."),
+            "components": (_or_null(_list(component)), "Its components, with sizes in bytes and facts by kind."),
+            "patches": (_or_null(_list(patch)), "Its patches."),
+            "packages": (texts_by_name, "Packages of the distribution, with versions."),
+            "distributions": (texts_by_name, "Python distributions, with versions."),
+            "contract": (_or_null({"type": "object"}), "How it is to be run."),
+            "layers": (_list(layer), "Its layers, bottom first."),
+            "size": (_BYTES, "Bytes of all layers, as they are pulled."),
+        },
+        optional={
+            "system": (_MAYBE, "The distribution of an image of somebody else."),
+            "torch": (_or_null(torch), "Its torch."),
+            "installed": (_list(installed), "Its Python distributions, with where they lie."),
+        },
+    ))  # fmt: skip
+
+
+def inspect_gfx_output() -> dict[str, Any]:
+    """Return the schema of what `rocm-images inspect --gfx --json` writes."""
+    target = _table({
+        "target": (_TEXT, "The target ID."), "bytes": (_COUNT, "Bytes of code for it, uncompressed."),
+        "bundles": (_COUNT, "In how many bundles."), "surplus": (_YES, "Whether nobody wants it."),
+    })  # fmt: skip
+    partly = _table({
+        "target": (_TEXT, "A wanted target."), "without": (_COUNT, "How many bundles of the part lack it."),
+    })  # fmt: skip
+    part = _table({
+        "owner": (_TEXT, "Whose it is."), "judged": (_YES, "Whether what it lacks fails."),
+        "path": (_TEXT, "The file, or the folder of loose code objects."), "files": (_COUNT, "How many files."),
+        "bundles": (_COUNT, "How many bundles of code."), "stored": (_COUNT, "Bytes of them in the files."),
+        "targets": (_list(target), "What it has code for."), "missing": (_TEXTS, "Wanted targets that it lacks."),
+        "partly": (_list(partly), "Wanted targets that some of its bundles lack."),
+        "problems": (_TEXTS, "What could not be read."),
+    })  # fmt: skip
+    component = _table({
+        "name": (_TEXT, "The component, or another owner."), "judged": (_YES, "Whether what it lacks fails."),
+        "stored": (_COUNT, "Bytes of code in its files."), "targets": (_list(target), "What it has code for."),
+        "missing": (_TEXTS, "Wanted targets that a part of it lacks."), "surplus": (_TEXTS, "Unwanted targets."),
+        "parts": (_list(part), "Its programs, libraries and folders."),
+    })  # fmt: skip
+    return _titled("GPU code by component and target, by rocm-images inspect --gfx", _table({
+        "subject": (_TEXT, "What was looked into."),
+        "wanted": (_TEXTS, "The wanted targets; none where nobody said."),
+        "passed": (_YES, "Whether no judged part lacks one."),
+        "components": (_list(component), "Whose code it is."),
+        "unread": (_TEXTS, "Files that were not looked into."),
+    }))  # fmt: skip
+
+
+def adopt_output() -> dict[str, Any]:
+    """Return the schema of what `rocm-images adopt --json` writes."""
+    account = _table({
+        "first": (_COUNT, "Its first line, from 1."), "last": (_COUNT, "Its last line."),
+        "text": (_TEXT, "The instruction, command or comment, without secrets."),
+        "became": (_TEXTS, "Keys of the draft."), "points": (_list(_COUNT), "Numbers of the points it left open."),
+        "left-out": (_MAYBE, "Why it is not in the draft; null where it is."),
+    })  # fmt: skip
+    point = _table({
+        "number": (_COUNT, "Its number in the draft."), "key": (_TEXT, "Where it stands there."),
+        "line": (_COUNT, "The line it comes from."), "text": (_TEXT, "The question."),
+    })  # fmt: skip
+    return _titled("A Dockerfile as a draft of a recipe, by rocm-images adopt", _table({
+        "file": (_MAYBE, "The recipe that was written; null where none was."),
+        "recipe": (_TEXT, "The draft."),
+        "accounts": (_list(account), "What became of each part of the Dockerfile."),
+        "points": (_list(point), "What is to be decided."),
+    }))  # fmt: skip
+
+
+def init_output() -> dict[str, Any]:
+    """Return the schema of what `rocm-images init --json` writes."""
+    return _titled("A new repository of recipes, by rocm-images init", _table({
+        "folder": (_TEXT, "Where it is."), "files": (_TEXTS, "The files that were written."),
+    }))  # fmt: skip
+
+
+def new_output() -> dict[str, Any]:
+    """Return the schema of what `rocm-images new --json` writes."""
+    return _titled("A new image of a repository, by rocm-images new", _table({
+        "image": (_TEXT, "Its name."), "recipe": (_TEXT, "Its recipe."),
+    }))  # fmt: skip
+
+
+def engine_free_output() -> dict[str, Any]:
+    """Return the schema of what `rocm-images engine free --json` writes."""
+    room = _table({
+        "folder": (_TEXT, "A folder of the engine's file system."), "free": (_COUNT, "Bytes that are free there."),
+        "total": (_COUNT, "Bytes that it has."),
+    })  # fmt: skip
+    return _titled("Room that was given back, by rocm-images engine free", _table({
+        "images": (_TEXTS, "Images that were removed."), "kept": (_TEXTS, "Images that a container uses."),
+        "cache": (_COUNT, "Bytes of build cache that were removed."),
+        "room": (_or_null(room), "What is free now; null for an engine on another machine."),
+    }))  # fmt: skip
+
+
+def ci_pins_output() -> dict[str, Any]:
+    """Return the schema of what `rocm-images ci pins --json` writes."""
+    return _titled("What images with a record are pinned by, by rocm-images ci pins", {
+        "type": "object",
+        "additionalProperties": {"type": "string", "pattern": "@sha256:[0-9a-f]{64}$"},
+    })  # fmt: skip
+
+
 OUTPUTS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "list": list_output, "plan": plan_output, "check": check_output, "pins": pins_output,
     "patches": patches_output, "bump-check": bump_output, "pin-apply": pin_apply_output, "test": smoke_output,
     "doctor": doctor_output, "engine": engine_output, "registry": registry_output, "isolate": isolate_output,
+    "inspect": inspect_output, "inspect-gfx": inspect_gfx_output, "adopt": adopt_output, "init": init_output,
+    "new": new_output, "engine-free": engine_free_output, "ci-pins": ci_pins_output,
 }  # fmt: skip

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft7Validator
 from typer.testing import CliRunner
 
 from builder import render
 from builder.cli.app import app
 from builder.compare.foreign import told_by
 from builder.errors import EngineError, RecipeError
+from builder.outputs import inspect_output
 from builder.patchledger import ledger
 
 from ..audit.images import Layout, layer
@@ -52,6 +54,12 @@ def inspected(*words: str) -> str:
     result = CliRunner().invoke(app, ["inspect", *words])
     assert result.exit_code == 0, result.output
     return result.stdout
+
+
+def in_json() -> Any:
+    told = json.loads(inspected("layout", "--json"))
+    Draft7Validator(inspect_output()).validate(told)
+    return told
 
 
 def image(folder: Path, layers: list[bytes], config: dict[str, Any]) -> Path:
@@ -116,7 +124,7 @@ def test_an_image_of_this_program_is_told_from_its_manifest_and_the_layers_above
     )  # fmt: skip
     for each in manifest["layers"][:-2]:
         (folder / "blobs/sha256" / each["digest"].removeprefix("sha256:")).unlink()
-    told = json.loads(inspected("layout", "--json"))
+    told = in_json()
     assert told["made-by-rocm-images"] is True
     assert [each["owner"] for each in told["layers"]] == [
         "base", "packages", "user", "workdir", "dependencies", "triton", "kernels", "sglang", "manifest",
@@ -134,7 +142,7 @@ def test_an_image_of_this_program_is_told_from_its_manifest_and_the_layers_above
 
 def test_an_image_of_somebody_else_is_told_from_what_is_in_it(tmp_path: Path) -> None:
     foreign(tmp_path / "layout")
-    told = json.loads(inspected("layout", "--json"))
+    told = in_json()
     assert told["made-by-rocm-images"] is False
     assert told["rocm"] == {"rocm-7.2.4": "7.2.4-81"}
     assert told["torch"] == {"version": "2.11.0+rocm7.2", "hip": "7.2.53211"}
@@ -151,7 +159,7 @@ def test_an_image_of_somebody_else_is_told_from_what_is_in_it(tmp_path: Path) ->
 
 def test_what_an_image_does_not_say_is_unknown(tmp_path: Path) -> None:
     image(tmp_path / "layout", [layer({"bin/sh": b"x"})], {"config": {}})
-    told = json.loads(inspected("layout", "--json"))
+    told = in_json()
     for key in ("bases", "gfx", "system", "torch", "fingerprint", "patches", "packages"):
         assert told[key] is None, key
     assert told["rocm"] == {}
@@ -165,7 +173,7 @@ def test_what_an_upper_layer_removes_is_not_in_the_image(tmp_path: Path) -> None
         {"site-packages/.wh.a-1.dist-info": b"", "site-packages/a-2.dist-info/METADATA": b"Name: a\nVersion: 2"}
     )
     image(tmp_path / "layout", [lower, upper], {})
-    installed = json.loads(inspected("layout", "--json"))["installed"]
+    installed = in_json()["installed"]
     assert [(each["name"], each["version"]) for each in installed] == [("a", "2")]
 
 
