@@ -198,7 +198,9 @@ def decide(
     elif not known.passed or known.test_key != tests:
         action = Action.RETEST if published else Action.BUILD
         reasons = (
-            "its smoke tests changed since they passed" if known.passed else "its smoke tests did not pass",
+            "its smoke tests changed since they passed"
+            if known.passed
+            else "its last run did not get past its tests and its publication",
         )
     elif published is None:
         action, reasons = Action.BUILD, (f"built and tested before, but {holder} does not hold it",)

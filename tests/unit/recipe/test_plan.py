@@ -112,7 +112,8 @@ def test_an_image_that_the_registry_holds_as_other_bytes_is_tested() -> None:
 def test_an_image_that_did_not_pass_is_tested_where_it_is_and_built_where_it_is_not(
     published: str | None, action: Action
 ) -> None:
-    assert decided(record(passed=False), published=published) == (action, ("its smoke tests did not pass",))
+    words = "its last run did not get past its tests and its publication"
+    assert decided(record(passed=False), published=published) == (action, (words,))
 
 
 @pytest.mark.parametrize(("published", "action"), [("sha256:one", Action.RETEST), (None, Action.BUILD)])
