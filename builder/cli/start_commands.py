@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -62,6 +63,8 @@ def init(
         console.note(name)
     if program is None or program_ref is None:
         console.warn(f"the workflows have {OPEN}: write the repository and commit of this program there")
+    if example:
+        console.note(f"next: cd {shlex.quote(str(folder))} && rocm-images lock example")
     console.result(json.dumps({"folder": str(folder), "files": list(files)}, indent=2) if as_json else str(folder))
 
 

@@ -16,7 +16,9 @@ from typing import Any
 import docker
 import pytest
 
-from ..conftest import removed_afterwards
+from builder.project import LOCAL
+
+from ..conftest import forget, removed_afterwards
 from ..project import REPOSITORY, Ended, Project, make_project
 
 pytestmark = pytest.mark.engine
@@ -162,7 +164,9 @@ def runs(
         lock.write_text(lock.read_text().replace('image = "sglang-debian"', f'image = "{image}"'))
         for part in VARIANTS[name].relock:
             project.done("lock", image, "--update", part)
-        return project, project.build(image)
+        ended = project.build(image)
+        forget(engine, f"{LOCAL}/{image}:")  # nobody looks at it, and all of them together are ten gigabytes
+        return project, ended
 
     with removed_afterwards(engine) as projects, ThreadPoolExecutor(2) as pool:
         yield {name: pool.submit(run, name) for name in asked}

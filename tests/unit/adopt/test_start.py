@@ -200,3 +200,11 @@ def test_a_name_in_a_table_is_not_the_name_of_the_recipe() -> None:
     assert renamed(text, "new", file="f") == text.replace("'old'", '"new"')
     with pytest.raises(RecipeError, match="f: name: expected it once"):
         renamed('[x]\nname = "a"\n', "new", file="f")
+
+
+def test_init_says_what_comes_next_where_something_does(tmp_path: Path) -> None:
+    assert (
+        f"next: cd '{tmp_path}/my images' && rocm-images lock example"
+        in call("init", tmp_path / "my images").stderr
+    )
+    assert "next:" not in call("init", tmp_path / "bare", "--no-example").stderr
