@@ -26,7 +26,7 @@ from typing import Any
 
 from bench import chain, figures
 from bench.chain import IMAGE, SCENARIOS, State
-from bench.lanes import Lanes, Step, program, push_base
+from bench.lanes import Lanes, Step, program
 from bench.places import Node, Places, places
 from builder.errors import Failure
 from builder.mirrors import load_mirrors
@@ -82,13 +82,12 @@ class Bench:
         for state in self.states:
             epoch = state.lock.epoch
             if epoch not in found:
-                layout = self.kept / "bases" / str(epoch)
-                digest = chain.write_base(
-                    state.lock, layout, store=self.kept / "store", mirrors=self.lanes.mirrors, story=Silent()
+                root = self.kept / "bases" / f"{epoch}.tar"
+                chain.write_base(
+                    state.lock, root, store=self.kept / "store", mirrors=self.lanes.mirrors, story=Silent()
                 )
                 name = f"{self.here.registry.host}/debian"
-                push_base(layout, f"{name}:trixie-{epoch}")
-                found[epoch] = f"{name}@{digest}"
+                found[epoch] = f"{name}@{self.lanes.push_base(root, f'{name}:trixie-{epoch}')}"
         return found
 
     def _measure(self, state: State, way: str, before: str | None, make: Callable[[], Step]) -> str:

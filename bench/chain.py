@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.places import demand, settings
-from builder import context, debian, oci
+from builder import context, debian
 from builder.errors import Failure
 from builder.lockfile import Lock, parse_lock
 from builder.mirrors import Mirrors
-from builder.reference import Digest
 from builder.sources.store import Store
 from builder.story import Story
 
@@ -189,14 +188,10 @@ def patch_text() -> str:
     return f"--- a/{_PATCHED}\n+++ b/{_PATCHED}\n@@ -{line} +{line} @@\n-{_FOUND}+{_PUT}"
 
 
-def write_base(lock: Lock, into: Path, *, store: Path, mirrors: Mirrors, story: Story) -> Digest:
-    """Write the base that a lock names as an image layout, which is what the other image starts from."""
-    if (there := oci.layout_digest(into)) is not None:
-        return there
+def write_base(lock: Lock, into: Path, *, store: Path, mirrors: Mirrors, story: Story) -> None:
+    """Write the base that a lock names as a tar file, which the hand-written Dockerfile starts from."""
+    if into.exists():
+        return
     files = context.fetch_debs(lock, store=Store(store), mirrors=mirrors, story=story)
-    root = into.with_suffix(".tar")
     into.parent.mkdir(parents=True, exist_ok=True)
-    debian.bootstrap(lock.packages("base"), files, suite="trixie", epoch=lock.epoch, target=root)
-    digest = oci.write_layout(root, into, epoch=lock.epoch, origin="mmdebstrap --variant=minbase trixie")
-    root.unlink()
-    return digest
+    debian.bootstrap(lock.packages("base"), files, suite="trixie", epoch=lock.epoch, target=into)
