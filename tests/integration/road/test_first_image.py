@@ -5,18 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
-import docker
 import pytest
 import yaml
 
-from ..conftest import removed_afterwards
-from ..project import COMMAND, REPOSITORY, SAFETY_SECONDS, Project
+from ..conftest import MakeProject
+from ..project import COMMAND, REPOSITORY, SAFETY_SECONDS
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 
@@ -32,21 +27,9 @@ def typed() -> list[str]:
     return blocks[1:]
 
 
-@pytest.fixture
-def home(namespace: Callable[[], str], engine: docker.DockerClient) -> Iterator[Project]:
-    """An empty home directory, in which the page makes its repository."""
-    folder = Path(tempfile.mkdtemp(prefix="rocm-images-test."))
-    folder.chmod(0o755)
-    with removed_afterwards(engine) as projects:
-        (folder / "project/images").mkdir(parents=True)
-        project = Project(folder=folder, publish=namespace())
-        projects.append(project)
-        yield project
-
-
-def test_the_page_about_the_first_image_leads_to_one_that_is_pinned_in_a_deployment(home: Project) -> None:
+def test_the_page_about_the_first_image_leads_to_one_that_is_pinned_in_a_deployment(make: MakeProject) -> None:
+    home = make()
     made = home.workspace.root
-    shutil.rmtree(made)  # `init` makes it
     script = "\n".join(typed()).replace(PLACE, home.publish).replace("~/my-images", str(made))
     assert home.publish in script
     done = subprocess.run(

@@ -127,9 +127,18 @@ def test_what_the_program_tells_becomes_parts_without_names_and_numbers() -> Non
 
 def test_a_reference_that_fails_a_smoke_test_is_not_measured() -> None:
     asked = {"name": "test_python_set::test_declared_requirements_are_met", "outcome": "failed"}
-    require_passed({"tests": [asked, {"name": "test_jit::test_x", "outcome": "passed"}]})
+    require_passed({"tests": [asked, {"name": "test_jit::test_x", "outcome": "passed"}]}, patched=False)
     with pytest.raises(MeasureError, match="the reference did not pass test_jit::test_x"):
-        require_passed({"tests": [asked, {"name": "test_jit::test_x", "outcome": "failed"}]})
+        require_passed({"tests": [asked, {"name": "test_jit::test_x", "outcome": "failed"}]}, patched=True)
+
+
+def test_files_that_are_not_as_recorded_are_expected_of_a_patched_reference_alone() -> None:
+    files = {
+        "name": "test_python_set::test_the_files_are_those_of_the_locked_wheels", "outcome": "failed",
+    }  # fmt: skip
+    require_passed({"tests": [files]}, patched=True)
+    with pytest.raises(MeasureError, match="the reference did not pass test_python_set::test_the_files"):
+        require_passed({"tests": [files]}, patched=False)
 
 
 def scenario(reference: float, program: float, **more: Any) -> dict[str, Any]:
