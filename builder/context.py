@@ -15,6 +15,7 @@ from uv import find_uv_bin
 
 from builder import debian, oci
 from builder.errors import EngineError
+from builder.layering import layer_of
 from builder.lockfile import DebianPackage, Lock, canonical
 from builder.mirrors import Mirrors
 from builder.patchcontext import lay_patches, without_patches
@@ -99,8 +100,8 @@ def lay_out(
     for stage, packages in (("build", lock.packages("build")), ("runtime", lock.packages("runtime"))):
         for package in packages:
             debian.link_or_copy(debs[package.sha256], folder / "debs" / stage / Path(package.file).name)
-    for file in lock.python:
-        debian.link_or_copy(wheels[file.sha256], folder / "wheels" / file.layer / file.file)
+    for file, layer in layer_of(lock).items():
+        debian.link_or_copy(wheels[file.sha256], folder / "wheels" / layer / file.file)
     for name in recipe.built_sources:
         _lay_source(recipe, name, lock, folder / "sources" / name, workspace, mirrors, story)
     for name in {component.source for component in unpatched(recipe) if component.source is not None}:

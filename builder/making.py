@@ -18,6 +18,7 @@ from builder.engine import images
 from builder.engine.build import BuiltImage, StepFailed, build_image, export_cache
 from builder.engine.builders import Builder
 from builder.errors import BuildError, EngineError, PatchError
+from builder.layering import layer_of
 from builder.machine import job_memory
 from builder.mirrors import Mirrors
 from builder.patchproof import about
@@ -158,7 +159,7 @@ def _in_words(error: StepFailed, prepared: Prepared, changed: Sequence[str] | No
     if changed is None:
         about_stage.append("no earlier build is known to compare with")
     else:
-        layers = {file.project: file.layer for file in prepared.lock.python}
+        layers = {file.project: layer for file, layer in layer_of(prepared.lock).items()}
         words = failedstep.changed_for(error.stage, changed, recipe, layers)
         about_stage += [f"changed since the last build: {line}" for line in words] or [
             "nothing that this stage is made of has changed since the last build"

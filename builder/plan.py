@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from builder.lockfile import DEPENDENCIES, SORTED_JSON, Lock, canonical
+from builder.layering import dependency_layers, layer_of
+from builder.lockfile import SORTED_JSON, Lock, canonical
 from builder.patchledger import decided_in_the_build, entry
 from builder.patchset import base_patches, hook_patches, installed_patches
 from builder.recipe import BUILD_SUFFIX, Base, Component, Recipe
@@ -102,10 +103,10 @@ def content_inputs(
         inputs[key] = {
             "version": package.version, "sha256": package.sha256, "stage": package.stage
         }  # fmt: skip
-    for file in lock.python:
+    for file, layer in layer_of(lock).items():
         built_with = file.layer.endswith(BUILD_SUFFIX)
         inputs[f"wheel.{file.layer}.{file.project}" if built_with else f"wheel.{file.project}"] = {
-            "version": file.version, "sha256": file.sha256, "layer": file.layer, "file": file.file
+            "version": file.version, "sha256": file.sha256, "layer": layer, "file": file.file
         }  # fmt: skip
     for name in recipe.built_sources:  # of others, patches alone are taken, and those count by themselves
         inputs[f"source.{name}"] = lock.source[name].content
@@ -211,5 +212,4 @@ def decide(
 
 def layers(recipe: Recipe, lock: Lock) -> tuple[str, ...]:
     """Return the names of the component layers, in the order they are stacked."""
-    shared = (DEPENDENCIES,) if lock.wheels(DEPENDENCIES) else ()
-    return shared + tuple(component.name for component in recipe.component if component.is_layer)
+    return (*dependency_layers(lock), *(component.name for component in recipe.component if component.is_layer))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from builder.compare.foreign import Told
 from builder.compare.sides import Part, PatchPart, Side, short
 from builder.compare.words import printable, rounded, size
+from builder.layering import part_of
 
 _UNKNOWN = "unknown"
 _WIDTH = 12
@@ -54,8 +56,8 @@ class Summary:
         return sum(known) if len(known) == len(sizes) else None
 
     def pulled(self, owner: str) -> int | None:
-        """Return the compressed bytes of an owner's layers; None where it has none, or one is unknown."""
-        sizes = [row.size for row in self.layers if row.owner == owner]
+        """Return the compressed bytes of the layers of a part; None where it has none, or one is unknown."""
+        sizes = [row.size for row in self.layers if row.owner is not None and part_of(row.owner) == owner]
         known = [each for each in sizes if each is not None]
         return sum(known) if sizes and len(known) == len(sizes) else None
 
@@ -181,22 +183,24 @@ def _components(summary: Summary) -> Iterator[str]:
         yield from _distributions(summary.told)
         return
     rows = [("component", "version", "from", "compressed", "installed")]
-    layers = {row.owner for row in summary.layers}
+    layers = dict.fromkeys(part_of(row.owner) for row in summary.layers if row.owner is not None)
+    installed = Counter[str]()
+    for layer, unpacked in summary.unpacked.items():
+        installed[part_of(layer)] += unpacked
     for part in parts:
-        unpacked = summary.unpacked.get(part.name)
+        held = installed.get(part.name)
         pulled = summary.pulled(part.name)
         shared = "with the base" if part.kind == "base" else "with packages" if part.kind == "apt" else _UNKNOWN
         rows.append(
             (
                 part.name, part.version, _origin(part), _told(pulled) if part.name in layers else shared,
-                rounded(unpacked) if unpacked is not None else "",
+                rounded(held) if held is not None else "",
             )
         )  # fmt: skip
-    beside = [owner for owner in layers if owner not in {part.name for part in parts} and owner is not None]
-    for owner in sorted(beside, key=[row.owner for row in summary.layers].index):
-        unpacked = summary.unpacked.get(owner)
+    for owner in [owner for owner in layers if owner not in {part.name for part in parts}]:
+        held = installed.get(owner)
         rows.append(
-            (f"({owner})", "", "", _told(summary.pulled(owner)), rounded(unpacked) if unpacked is not None else "")
+            (f"({owner})", "", "", _told(summary.pulled(owner)), rounded(held) if held is not None else "")
         )
     yield from _table(rows, right=("compressed", "installed"))
 

@@ -10,12 +10,15 @@ cp /opt/* /out/usr/share/rocm-images/
 for component in "$@"; do
   (cd "/mnt/$component" && find . ! -type d | sort) > "/tmp/lists/$component"
 done
-doubled=$(find /tmp/lists -type f -exec cat {} + | sort | uniq -d)
-printf '%s\n' "$doubled" | while read -r file; do
-  [ -n "$file" ] || continue
-  owners=$(cd /tmp/lists && grep -lxF "$file" -- * | tr '\n' ' ')
-  echo "two components write ${file#.}: $owners" >&2
-done
+doubled=no
+find /tmp/lists -type f -exec cat {} + | sort | uniq -d > /tmp/doubled
+while IFS= read -r file; do
+  owners=$(cd /tmp/lists && grep -lxF "$file" -- *)
+  # Where no component has it, the smoke tests name both distributions, and a recipe may accept that.
+  echo "$owners" | grep -qvE '^dependencies(\.|$)' || continue
+  echo "two components write ${file#.}: $(echo "$owners" | tr '\n' ' ')" >&2
+  doubled=yes
+done < /tmp/doubled
 replaced=0
 for component in "$@"; do
   while read -r file; do
@@ -25,7 +28,7 @@ for component in "$@"; do
     fi
   done < "/tmp/lists/$component"
 done
-[ -z "$doubled" ] && [ "$replaced" = 0 ] || exit 1
+[ "$doubled" = no ] && [ "$replaced" = 0 ] || exit 1
 {
   echo "{"
   last=

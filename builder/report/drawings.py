@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from builder.compare.words import rounded
+from builder.layering import part_of
 from builder.report.facts import Layer, Step
 from builder.report.markup import Markup, element
 from builder.report.steps import Stage
@@ -80,7 +81,7 @@ def _box(name: str, place: tuple[float, float], width: float, told: tuple[str, s
         "g",
         element("title", f"{name}: {words}"),
         element("rect", x=x, y=y, width=width, height=_BOX, rx=5.0, cls=f"box {state}"),
-        element("text", _cut(name, width - 12), x=x + 7, y=y + 16, cls="name"),
+        element("text", _cut(name.removeprefix("component-"), width - 12), x=x + 7, y=y + 16, cls="name"),
         element("text", _cut(words, width - 12), x=x + 7, y=y + 30, cls="told"),
     )  # fmt: skip
 
@@ -100,7 +101,7 @@ def treemap(layers: Sequence[Layer]) -> Markup:
     owners: dict[str, list[Layer]] = {}
     for layer in layers:
         if layer.size > 0:
-            owners.setdefault(layer.owner, []).append(layer)
+            owners.setdefault(part_of(layer.owner), []).append(layer)
     sizes = {owner: sum(layer.size for layer in own) for owner, own in owners.items()}
     order = sorted(sizes, key=lambda owner: (-sizes[owner], owner))
     total = sum(sizes.values())
@@ -114,7 +115,9 @@ def treemap(layers: Sequence[Layer]) -> Markup:
         areas += [
             element(
                 "g",
-                element("title", f"{owner}: {rounded(layer.size)} of {rounded(sizes[owner])}, {layer.digest}"),
+                element(
+                    "title", f"{layer.owner}: {rounded(layer.size)} of {rounded(sizes[owner])}, {layer.digest}"
+                ),
                 element(
                     "rect", x=part.x, y=part.y, width=part.width, height=part.height,
                     cls=f"area {colours[owner]}",
@@ -135,7 +138,7 @@ def treemap(layers: Sequence[Layer]) -> Markup:
 
 def colours_of(layers: Iterable[Layer]) -> Mapping[str, str]:
     """Return the class that colours an owner, by the place of its first layer."""
-    owners = dict.fromkeys(layer.owner for layer in layers)
+    owners = dict.fromkeys(part_of(layer.owner) for layer in layers)
     return {owner: f"c{number % _COLOURS}" for number, owner in enumerate(owners)}
 
 

@@ -13,10 +13,12 @@ from importlib.resources import files
 
 from builder import compare
 from builder.compare.words import headline, rounded
+from builder.layering import part_of
 from builder.report.drawings import colours_of, graph, treemap
 from builder.report.facts import BuildReport, Layer, Patch, Step, Test
 from builder.report.markup import Child, Markup, element, joined, link, style
 from builder.report.steps import stages
+from builder.whatchanged import in_short
 
 _ARROWS = (
     "An arrow leads from what is needed to who needs it. What needs nothing of each other is built side by side."
@@ -32,7 +34,7 @@ def page(report: BuildReport) -> str:
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     parts = (
         ("ended", "What went wrong", _ended(report)),
-        ("plan", "Why it was made", _listed(report.reasons)),
+        ("plan", "Why it was made", _reasons(report.reasons)),
         ("difference", "Difference to the last record", _difference(report)),
         ("stages", "Stages", _stages(report)),
         ("layers", "Layers by component", _layers(report.layers)),
@@ -107,6 +109,13 @@ def _difference(report: BuildReport) -> Markup:
     ])  # fmt: skip
 
 
+def _reasons(reasons: Sequence[str]) -> Markup | None:
+    short = in_short(reasons)
+    if len(short) == len(reasons):
+        return _listed(reasons)
+    return joined([_listed(short), _folded(f"All {len(reasons)} reasons", _listed(reasons))])
+
+
 def _stages(report: BuildReport) -> Markup | None:
     found = stages(report.dockerfile)
     if not found:
@@ -123,7 +132,7 @@ def _layers(layers: Sequence[Layer] | None) -> Markup:
     colours, total = colours_of(layers), sum(layer.size for layer in layers)
     rows = [
         (
-            (element("span", "", cls=f"dot {colours[layer.owner]}"), " ", layer.owner),
+            (element("span", "", cls=f"dot {colours[part_of(layer.owner)]}"), " ", layer.owner),
             element("code", layer.digest),
             rounded(layer.size),
         )

@@ -12,7 +12,7 @@ import sys
 import tarfile
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -101,20 +101,22 @@ class Site:
     def wheel(
         self, project: str, version: str, *, index: str = "simple", requires: tuple[str, ...] = (),
         yanked: str = "", tag: str = "py3-none-any", listed: str | None = None,
+        files: Mapping[str, str] | None = None,
     ) -> str:  # fmt: skip
-        """Publish a wheel and return its sha256; the page says `listed` in its place."""
+        """Publish a wheel, of a module and `files`, and return its sha256; the page says `listed` in its place."""
         normal = project.replace("-", "_")
         info = f"{normal}-{version}.dist-info"
         metadata = f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n"
         metadata += "".join(f"Requires-Dist: {wanted}\n" for wanted in requires)
         data = io.BytesIO()
+        held = {f"{normal}.py": f"version = {version!r}\n", **(files or {})}
+        held |= {
+            f"{info}/METADATA": metadata,
+            f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n",
+        }
+        record = f"{info}/RECORD"
         with zipfile.ZipFile(data, "w") as archive:
-            for name, text in (
-                (f"{normal}.py", f"version = {version!r}\n"),
-                (f"{info}/METADATA", metadata),
-                (f"{info}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n"),
-                (f"{info}/RECORD", f"{normal}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n"),
-            ):
+            for name, text in (held | {record: "".join(f"{name},,\n" for name in (*held, record))}).items():
                 archive.writestr(zipfile.ZipInfo(name), text)
         file = f"{normal}-{version}-{tag}.whl"
         return self._list(project, index, file, data.getvalue(), yanked, listed)

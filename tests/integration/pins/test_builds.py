@@ -10,8 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tomli
+import tomli_w
 
-from .conftest import FILES, GIT, Project, Site, archive_of, project_at, serving
+from builder.layering import LARGE
+
+from .conftest import FILES, GIT, Outcome, Project, Site, archive_of, project_at, serving
 
 pytestmark = pytest.mark.engine
 
@@ -66,7 +70,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def project(site: Site) -> Iterator[Project]:
     made = project_at(site.root.parent / "project", site)
     yield made
-    for name in ("tools", "above", "stamped", "bumped", "recalled", "vllm-empty"):
+    for name in ("tools", "above", "stamped", "bumped", "recalled", "vllm-empty", "sharing"):
         listed = docker("image", "ls", "--quiet", "--filter", f"reference=rocm-images.local/{name}")
         for image in dict.fromkeys(listed.split()):
             docker("image", "rm", "--force", image)
@@ -176,6 +180,41 @@ def test_compiles_that_the_builder_made_before_are_taken_from_ccache_and_give_th
     second, same = built("true", compiles)
     assert second == "[component-greet] sh build-source.sh: ccache: 2 of 2 compiles were known"
     assert same == layer
+
+
+def test_a_file_of_two_distributions_in_two_layers_is_for_the_recipe_to_accept(
+    site: Site, project: Project
+) -> None:
+    def built(accepted: str) -> Outcome:
+        """Build with a large dependency, which has a layer of its own, and a small one, which has none."""
+        project.recipe(
+            '[[component]]\nname = "topmost"\nwheel = "topmost"\nversion = "1.0"\n\n' + accepted + HOME,
+            name="sharing", python="3.11", base=ON_DEBIAN,
+        )  # fmt: skip
+        assert project.run("lock", "sharing").code == 0
+        lock = project.root / "images/sharing/recipe.lock"
+        table = tomli.loads(lock.read_text())
+        for wheel in table["python"]:  # as of an index that tells sizes, which pages of links do not
+            wheel["size"] = (site.root / "simple" / wheel["project"] / wheel["file"]).stat().st_size
+        lock.write_text(tomli_w.dumps(table))
+        return project.run("build", "sharing")
+
+    site.wheel("little", "1.0", files={"shared.py": "name = 'of the little one'\n"})
+    site.wheel("large", "1.0", files={"shared.py": "name = 'of the large one'\n", "large.bin": "0" * LARGE})
+    site.wheel("topmost", "1.0", requires=("large", "little"))
+    refused = built("")
+    assert refused.code == 6, refused.err[-3000:]
+    shared = "/usr/local/lib/python3.11/dist-packages/shared.py"
+    assert f"failed: large and little have both brought {shared}\n" in refused.err
+
+    accept = f'[[smoke.accept]]\nfinding = "claim"\nsubject = "{shared}"\nreason = "one is enough"\n'
+    ended = built(f'{accept}until = "large==1.0"\n\n')
+    assert ended.code == 0, ended.err[-3000:]
+    said = "import json; print(*json.load(open('/usr/share/rocm-images/components.json')))"
+    assert python(ended.out.strip(), said) == "dependencies dependencies.large topmost"
+    assert (
+        python(ended.out.strip(), "import shared; print(shared.name)") == "of the large one"
+    )  # the upper layer's
 
 
 @pytest.fixture(scope="module")
