@@ -6,10 +6,12 @@ Credentials are the docker configuration's and its helpers'; they pass through t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+import docker
 import docker.errors
 import requests
 
@@ -20,7 +22,22 @@ from builder.story import Story
 
 # What both stores say at the end: candidate: digest: sha256:… size: 476
 _PUSHED = re.compile(r"\S+: digest: (sha256:[0-9a-f]{64}) size: [0-9]+")
+_LISTINGS = 8  # how often the engine is asked for a list while other runs remove images
 _SAVE_SECONDS = 600  # until the first piece comes, and between any two
+
+
+def listed(
+    client: docker.DockerClient, *, filters: Mapping[str, str] | None = None, whole: bool = False
+) -> list[dict[str, Any]]:
+    """Return the images that the engine lists, as its API has them; `whole` with those that have no name.
+
+    The containerd image store sums up sizes while it lists, and answers 404 for the whole list when somebody
+    removes one of the images meanwhile: then it is asked again. Raises what the docker SDK raises.
+    """
+    for _ in range(_LISTINGS - 1):
+        with suppress(docker.errors.NotFound):
+            return list(client.api.images(filters=filters, all=whole))
+    return list(client.api.images(filters=filters, all=whole))
 
 
 def local_id(name: str) -> str | None:
@@ -40,7 +57,7 @@ def local_ids(pattern: str) -> dict[str, str]:
     """Return the images in the engine's store whose name matches `pattern` (`host/*`), by name, in one request."""
     client = connect()
     try:
-        found = client.api.images(filters={"reference": pattern})
+        found = listed(client, filters={"reference": pattern})
     except (docker.errors.DockerException, requests.RequestException) as error:
         raise _engine_gone(error) from error
     finally:

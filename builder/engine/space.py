@@ -17,6 +17,7 @@ import tomli
 from builder import process
 from builder.engine.builders import Builder
 from builder.engine.client import EngineInfo, connect
+from builder.engine.images import listed
 from builder.errors import EngineError
 
 _CONTAINERD_SOCKET = Path("/run/containerd/containerd.sock")
@@ -109,7 +110,7 @@ def own_images(label: str) -> tuple[OwnImage, ...]:
     """Return the images in the engine's store that carry `label`.content-key, by name."""
     client = connect()
     try:
-        found = client.api.images(filters={"label": f"{label}.content-key"})
+        found = listed(client, filters={"label": f"{label}.content-key"})
     except (docker.errors.DockerException, requests.RequestException) as error:
         raise EngineError("the container engine stopped answering", details=(str(error),)) from error
     finally:

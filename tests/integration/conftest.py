@@ -15,6 +15,7 @@ import pytest
 
 from builder.engine.client import connect
 from builder.engine.containers import RUN_LABEL
+from builder.engine.images import listed
 from builder.host import registry_service
 from builder.host.registry_service import RegistrySettings
 from builder.project import LOCAL
@@ -48,8 +49,8 @@ def engine_as_found(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def _holds(client: docker.DockerClient) -> dict[str, set[str]]:
     """Return what an engine holds that these tests could have left there; it may be busy for somebody else."""
-    listed = client.api.images(all=True)
-    references = {name for image in listed for key in ("RepoTags", "RepoDigests") for name in image[key] or ()}
+    images, keys = listed(client, whole=True), ("RepoTags", "RepoDigests")
+    references = {name for image in images for key in keys for name in image[key] or ()}
     return {
         "containers": {each["Id"] for each in client.api.containers(all=True, filters={"label": RUN_LABEL})},
         "images": {
@@ -110,7 +111,7 @@ def removed_afterwards(engine: docker.DockerClient) -> Iterator[list[Project]]:
         for project in projects:
             own = tuple(f"{LOCAL}/{path.name}:" for path in project.workspace.images.iterdir())
             namespace = project.publish.partition("/")[2]
-            for image in engine.api.images(all=True):
+            for image in listed(engine, whole=True):
                 for name in (*(image["RepoTags"] or ()), *(image["RepoDigests"] or ())):
                     if f"/{namespace}/" in name or (name.startswith(own) and name not in before):
                         with suppress(docker.errors.ImageNotFound):
@@ -120,7 +121,7 @@ def removed_afterwards(engine: docker.DockerClient) -> Iterator[list[Project]]:
 
 def forget(engine: docker.DockerClient, start: str) -> None:
     """Remove every image from the engine's store whose name begins so."""
-    for image in engine.api.images(all=True):
+    for image in listed(engine, whole=True):
         for name in (*(image["RepoTags"] or ()), *(image["RepoDigests"] or ())):
             if name.startswith(start):
                 with suppress(docker.errors.ImageNotFound):
@@ -155,7 +156,7 @@ def project(make: MakeProject) -> Project:
 
 
 def _local_images(engine: docker.DockerClient) -> set[str]:
-    return {name for image in engine.api.images() for name in image["RepoTags"] or () if name.startswith(LOCAL)}
+    return {name for image in listed(engine) for name in image["RepoTags"] or () if name.startswith(LOCAL)}
 
 
 @pytest.fixture(scope="session")

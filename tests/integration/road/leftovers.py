@@ -8,6 +8,7 @@ from pathlib import Path
 import docker
 
 from builder.engine.containers import RUN_LABEL
+from builder.engine.images import listed
 from builder.project import LOCAL
 
 from ..project import Project
@@ -32,9 +33,7 @@ def containers_of(project: Project, engine: docker.DockerClient) -> list[str]:
     """Return the containers of smoke runs of this project's images."""
     own = tuple(f"{LOCAL}/{path.name}:" for path in project.workspace.images.iterdir())
     ids = {
-        image["Id"]
-        for image in engine.api.images()
-        if any(name.startswith(own) for name in image["RepoTags"] or ())
+        image["Id"] for image in listed(engine) if any(name.startswith(own) for name in image["RepoTags"] or ())
     }
     found = engine.api.containers(all=True, filters={"label": RUN_LABEL})
     return [entry["Names"][0] for entry in found if entry["ImageID"] in ids]
