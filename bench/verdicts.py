@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -14,12 +14,16 @@ _SAME = 1.25  # two medians below this ratio are the same for a person who waits
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """One target: what is compared, the value, and the limit it must not be below, or not above."""
+    """One target: what is compared, the value, and the limit it must not be below, or not above.
+
+    `held` says, of what was measured, what keeps the value from getting there.
+    """
 
     what: str
     value: float
     limit: float
     at_least: bool
+    held: str = ""
 
     @property
     def met(self) -> bool:
@@ -74,54 +78,85 @@ def overheads(results: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
 
 def verdicts(results: Mapping[str, Any]) -> list[Verdict]:
     """Return every target of which everything was measured, in order."""
+    return [*_unchanged(results), *_bumped(results), *_rebased(results), *_from_nothing(results)]
+
+
+def _at_least(what: str, value: float, limit: float, held: str = "") -> Verdict:
+    return Verdict(what=what, value=value, limit=limit, at_least=True, held=held)
+
+
+def _at_most(what: str, value: float, limit: float, held: str = "") -> Verdict:
+    return Verdict(what=what, value=value, limit=limit, at_least=False, held=held)
+
+
+def _both(results: Mapping[str, Any], *names: str) -> bool:
+    """Whether this program and the reference were measured on all of these scenarios."""
+    return all({"reference", "program"} <= results["scenarios"].get(name, {}).keys() for name in names)
+
+
+def _unchanged(results: Mapping[str, Any]) -> Iterator[Verdict]:
     scenarios = results["scenarios"]
-
-    def both(*names: str) -> bool:
-        return all({"reference", "program"} <= scenarios.get(name, {}).keys() for name in names)
-
-    found: list[Verdict] = []
-
-    def at_least(what: str, value: float, limit: float) -> None:
-        found.append(Verdict(what=what, value=value, limit=limit, at_least=True))
-
-    def at_most(what: str, value: float, limit: float) -> None:
-        found.append(Verdict(what=what, value=value, limit=limit, at_least=False))
-
-    if both("no-change"):
-        at_least("no change: times faster", faster(results, "no-change").value, 10)
-        seconds = median(scenarios["no-change"]["program"]["seconds"])
-        at_most("no change: share of the time allowed", seconds / NO_CHANGE_SECONDS, 1)
-    if both("no-change", "comment"):
-        same = median(scenarios["comment"]["program"]["seconds"]) / median(
-            scenarios["no-change"]["program"]["seconds"]
-        )
-        at_most("comment or documentation: time in ratio to no change", same, _SAME)
-    if both("component"):
-        program = scenarios["component"]["program"]
-        at_least("one component: times faster", faster(results, "component").value, 5)
-        at_most(
-            "one component: bytes pulled in ratio to the new layer",
-            program["pulled"] / max(program["new"].values()),
-            1.1,
-        )
-        at_least(
-            "one component: times fewer bytes pulled", fewer(results, "component", "pulled") or float("inf"), 10
-        )
-    if both("base"):
-        program = scenarios["base"]["program"]
-        at_most("base: components that were built again", len(program["rebuilt"]), 0)
-        at_most("base: component layers that were sent again", components_sent(program), 0)
-    if both("cold"):
-        ways = scenarios["cold"]
-        at_least("cold: times faster", faster(results, "cold").value, 1)
-        for scenario, (seconds, share) in overheads(results).items():
-            if scenario != "no-change":
-                allowed = max(OVERHEAD_SECONDS, share and seconds / share * OVERHEAD_SHARE)
-                at_most(f"{scenario}: share of the overhead allowed over bake", seconds / allowed, 1)
-        at_most("compressed size in ratio", ways["program"]["compressed"] / ways["reference"]["compressed"], 1)
-    return found
+    if not _both(results, "no-change"):
+        return
+    yield _at_least("no change: times faster", faster(results, "no-change").value, 10)
+    seconds = median(scenarios["no-change"]["program"]["seconds"])
+    yield _at_most("no change: share of the time allowed", seconds / NO_CHANGE_SECONDS, 1)
+    if _both(results, "comment"):
+        same = median(scenarios["comment"]["program"]["seconds"]) / seconds
+        yield _at_most("comment or documentation: time in ratio to no change", same, _SAME)
 
 
-def components_sent(step: Mapping[str, Any]) -> int:
-    """Return how many layers are new that are of components, and not of the base or made for this very image."""
-    return sum(owner not in _NO_COMPONENT for owner in step["new"])
+def _bumped(results: Mapping[str, Any]) -> Iterator[Verdict]:
+    for scenario, what in (("component", "one component"), ("dependency", "one dependency")):
+        if not _both(results, scenario):
+            continue
+        program, reference = (results["scenarios"][scenario][way] for way in ("program", "reference"))
+        layer = max(program["new"].values())
+        times = faster(results, scenario).value
+        yield _at_least(f"{what}: times faster", times, 5, _tests_of_both(program, reference))
+        yield _at_most(f"{what}: bytes pulled in ratio to the new layer", program["pulled"] / layer, 1.1)
+        share = f"the new layer alone is {layer / reference['pulled']:.0%} of what the reference has pulled"
+        times = fewer(results, scenario, "pulled") or float("inf")
+        yield _at_least(f"{what}: times fewer bytes pulled", times, 10, share)
+
+
+def _rebased(results: Mapping[str, Any]) -> Iterator[Verdict]:
+    for scenario, what in (("base-runtime", "runtime base"), ("base", "both bases")):
+        if not _both(results, scenario):
+            continue
+        program = results["scenarios"][scenario]["program"]
+        held = "what is built runs on the build base, and again on another one"
+        yield _at_most(f"{what}: components that were built again", len(program["rebuilt"]), 0, held)
+        sent = _components(program)
+        held = f"other bytes of the other build base: {', '.join(sent)}"
+        yield _at_most(f"{what}: component layers that were sent again", len(sent), 0, held)
+
+
+def _from_nothing(results: Mapping[str, Any]) -> Iterator[Verdict]:
+    if not _both(results, "cold"):
+        return
+    ways = results["scenarios"]["cold"]
+    yield _at_least("cold: times faster", faster(results, "cold").value, 1)
+    for scenario, (seconds, share) in overheads(results).items():
+        if scenario != "no-change":
+            allowed = max(OVERHEAD_SECONDS, share and seconds / share * OVERHEAD_SHARE)
+            yield _at_most(f"{scenario}: share of the overhead allowed over bake", seconds / allowed, 1)
+    yield _at_most("compressed size in ratio", ways["program"]["compressed"] / ways["reference"]["compressed"], 1)
+
+
+def _components(step: Mapping[str, Any]) -> list[str]:
+    """Return the components that have a new layer; other layers are of the base or made for this very image."""
+    return [owner for owner in step["new"] if owner not in _NO_COMPONENT]
+
+
+def _tests_of_both(program: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
+    """Return how long both ways test, and how much faster the program is without that."""
+    own, other = (
+        step.get("parts", {}).get(part) for step, part in ((program, "smoke tests"), (reference, "test"))
+    )
+    if not own or not other:
+        return ""
+    rest = median(program["seconds"]) - median(own)
+    times = (median(reference["seconds"]) - median(other)) / rest
+    share = median(own) / median(program["seconds"])
+    return f"the tests, which both take, are {share:.0%} of its time; without them {times:.3g} times"

@@ -145,7 +145,12 @@ def scenario(reference: float, program: float, **more: Any) -> dict[str, Any]:
     """Return a scenario of two runs, with round figures."""
     same: dict[str, Any] = {"layers": 9, "layers_reused": 8, "compressed": 1000, "disk": 3000, "uploaded": 500}
     return {
-        "reference": {"seconds": [reference, reference * 1.2], "pulled": 500, **same},
+        "reference": {
+            "seconds": [reference, reference * 1.2],
+            "pulled": 500,
+            "parts": {"test": [reference / 5, reference / 5]},
+            **same,
+        },
         "program": {
             "seconds": [program, program * 1.1],
             "pulled": 40,
@@ -169,6 +174,8 @@ def results() -> dict[str, Any]:
             "no-change": scenario(30, 1, pulled=0, uploaded=0, disk=0),
             "comment": scenario(30, 1),
             "component": scenario(100, 40),
+            "dependency": scenario(100, 40, pulled=100, new={"dependencies.7": 90}),
+            "base-runtime": scenario(200, 100, new={"packages": 6}),
             "base": scenario(200, 100, new={"base": 5, "packages": 6, "triton": 7}, rebuilt=["triton"]),
         },
     }
@@ -182,8 +189,14 @@ def test_targets_are_met_or_missed_by_what_was_measured(results: dict[str, Any])
     assert not component.met
     assert component.missed_by == pytest.approx(5 * 42 / 110)
     assert found["one component: bytes pulled in ratio to the new layer"].value == 1
-    assert found["base: components that were built again"].value == 1
-    assert found["base: component layers that were sent again"].value == 1
+    assert component.held == "the tests, which both take, are 48% of its time; without them 4.09 times"
+    small = found["one dependency: times fewer bytes pulled"]
+    assert (small.value, small.met) == (500 / 100, False)
+    assert small.held == "the new layer alone is 18% of what the reference has pulled"
+    assert found["runtime base: components that were built again"].met
+    assert found["both bases: components that were built again"].value == 1
+    sent = found["both bases: component layers that were sent again"]
+    assert (sent.value, sent.held) == (1, "other bytes of the other build base: triton")
     assert found["cold: share of the overhead allowed over bake"].value == pytest.approx(0.2)
     assert overheads(results) == {"cold": (1.0, 0.01)}
 
@@ -197,7 +210,10 @@ def test_the_page_tells_ratios_and_nothing_that_was_not_measured(results: dict[s
     text = page(results)
     assert "| nothing changed | 31.4 (" in text
     assert "| all | all |" in text  # no bytes where nothing changed
-    assert "missed by 1.91 times" in text
+    assert (
+        "| missed by 1.91 times | the tests, which both take, are 48% of its time; without them 4.09 times |"
+        in text
+    )
     assert "the engine's version" not in text
     assert "## A year" not in text
     assert max(len(line) for line in text.splitlines() if not line.startswith("|")) <= 115
@@ -207,5 +223,5 @@ def test_the_chart_has_a_row_for_each_scenario(results: dict[str, Any]) -> None:
     rows = rows_of(results)
     svg = rows_chart(("time", "bytes"), rows)
     ElementTree.fromstring(svg)
-    assert [row.values[0] < 1 for row in rows] == [True] * 5
-    assert svg.count('class="bar"') == 2 * 5 - 1  # nothing was pulled where nothing changed
+    assert [row.values[0] < 1 for row in rows] == [True] * 7
+    assert svg.count('class="bar"') == 2 * 7 - 1  # nothing was pulled where nothing changed
