@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from builder.project import Prepared
 from builder.recipe import Recipe
 from builder.report import BuildReport, Ended, Layer, Patch, Test, Took, page
 from builder.report.steps import steps
-from builder.story import Story
+from builder.story import Reached, Story
 from builder.workspace import Workspace, write_atomic
 
 FILE = "report.html"
@@ -48,6 +48,10 @@ class Timed:
         finally:
             self._open -= 1
             self._took[place] = Took(text=text, seconds=time.monotonic() - begun, depth=depth)
+
+    def follow(self, how_far: Callable[[], Reached]) -> None:
+        """See `Story.follow`."""
+        self._story.follow(how_far)
 
     def note(self, text: str) -> None:
         """See `Story.note`."""

@@ -7,13 +7,16 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from builder.errors import Failure
+from builder.story import Reached
 from builder.visible import as_shown, visible
 
 _HEARTBEAT_SECONDS = 20.0
+_EARLY = 0.05  # the share of its time before which nothing is said of the rest
 _COMMAND = re.compile(r"^([^\S\n]*):(?=:)|#(?=#\[)", re.MULTILINE)  # of a runner, and what it did before
 
 
@@ -27,6 +30,16 @@ def _colours_wanted() -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
 
 
+@dataclass(eq=False, kw_only=True, slots=True)
+class _Step:
+    """A step that has not ended, as it is shown."""
+
+    shown: str
+    begun: float
+    over: threading.Event = field(default_factory=threading.Event)
+    how_far: Callable[[], Reached] | None = None
+
+
 class Console:
     """A `Story` on standard error: plain lines, fold groups in GitHub's CI, colours on a terminal only."""
 
@@ -35,31 +48,37 @@ class Console:
         self._lock = threading.Lock()
         self._colour = self._err.isatty() and _colours_wanted()
         self._groups = os.environ.get("GITHUB_ACTIONS") == "true"
-        self._depth = 0
+        self._open: list[_Step] = []
 
     @contextmanager
     def step(self, text: str) -> Iterator[None]:
         """Show a step, a sign of life while it lasts, and how long it took."""
-        outermost = self._depth == 0
-        self._depth += 1
-        begun = time.monotonic()
-        shown = self._shown(text)
+        outermost = not self._open
+        step = _Step(shown=self._shown(text), begun=time.monotonic())
+        self._open.append(step)
         self._write(
-            f"::group::{_as_data(text)}" if self._groups and outermost else f"{self._mark('==>', '1;34')} {shown}"
+            f"::group::{_as_data(text)}"
+            if self._groups and outermost
+            else f"{self._mark('==>', '1;34')} {step.shown}"
         )
-        over = threading.Event()
-        watcher = threading.Thread(target=self._beat, args=(shown, begun, over), daemon=True)
+        watcher = threading.Thread(target=self._beat, args=(step,), daemon=True)
         watcher.start()
         try:
             yield
         finally:
-            over.set()
+            step.over.set()
             watcher.join()
-            self._depth -= 1
+            self._open.remove(step)
             failed = sys.exc_info()[0] is not None
-            self._write(f"    {'stopped' if failed else 'done'} after {time.monotonic() - begun:.1f} s: {shown}")
+            self._write(
+                f"    {'stopped' if failed else 'done'} after {time.monotonic() - step.begun:.1f} s: {step.shown}"
+            )
             if self._groups and outermost:
                 self._write("::endgroup::")
+
+    def follow(self, how_far: Callable[[], Reached]) -> None:
+        """See `Story.follow`."""
+        self._open[-1].how_far = how_far
 
     def note(self, text: str) -> None:
         """Show a fact inside a step."""
@@ -86,9 +105,11 @@ class Console:
         sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
         sys.stdout.flush()
 
-    def _beat(self, text: str, begun: float, over: threading.Event) -> None:
-        while not over.wait(_HEARTBEAT_SECONDS):
-            self._write(f"    still at it after {time.monotonic() - begun:.0f} s: {text}")
+    def _beat(self, step: _Step) -> None:
+        while not step.over.wait(_HEARTBEAT_SECONDS):
+            seconds = time.monotonic() - step.begun
+            so_far = self._shown(told(step.how_far(), seconds)) if step.how_far is not None else ""
+            self._write(f"    still at it after {seconds:.0f} s{so_far}: {step.shown}")
 
     def _shown(self, text: str) -> str:
         """Return text as it may be written: nothing in it acts on a terminal, or as a command on a CI's runner."""
@@ -112,3 +133,12 @@ class Console:
 def _as_data(text: str) -> str:
     """Return text as the data of a runner's command, which is one line (GitHub, "Workflow commands")."""
     return as_shown(text).replace("%", "%25").replace("\n", "%0A")
+
+
+def told(reached: Reached, seconds: float) -> str:
+    """Return in words how far a step is after so many seconds, and about how long it goes on."""
+    words = f", {reached.words}" if reached.words else ""
+    if reached.share is None or not _EARLY <= reached.share < 1:
+        return words
+    left = seconds * (1 - reached.share) / reached.share
+    return f"{words}, about {f'{left:.0f} s' if left < 90 else f'{left / 60:.0f} min'} left"

@@ -18,13 +18,16 @@ from builder import process
 from builder.engine import builders, images
 from builder.engine.builders import Builder
 from builder.errors import BuildError, EngineError, PatchError
+from builder.pace import Pace
 from builder.reference import Digest, ImageReference
-from builder.story import Story
+from builder.story import Reached, Story
 from builder.visible import as_shown
-from builder.workspace import named
+from builder.workspace import named, write_atomic
 
 _STEP = re.compile(r"#(\d+) (\[[^]]+\] .*|exporting .*|DONE .*|CACHED|ERROR.*)")
 _OUTPUT = re.compile(r"#(\d+) [0-9.]+ (.*)")
+_INSTRUCTIONS = "RUN|COPY|ADD|WORKDIR"
+_DURATIONS = "durations.json"
 _KEPT_LINES = 25
 _FINAL_STAGE = re.compile(r"stage-[0-9]+")  # how BuildKit calls the last one, which has no name
 # What steps about patches say and end with: builder/inside/{edit_tree,probe_patches}.py.
@@ -79,8 +82,9 @@ def build_image(
     `EngineError` when the engine cannot build at all.
     """
     builder = builder or builders.builder(None)
-    steps = _Steps(story)
     log.parent.mkdir(parents=True, exist_ok=True)
+    steps = _Steps(story, dockerfile.read_text(encoding="utf-8"), _durations(log))
+    story.follow(steps.how_far)
     with tempfile.TemporaryDirectory(prefix="rocm-images-build.") as name, named(log), log.open("w") as sink:
         metadata, archive = Path(name) / "metadata.json", Path(name) / "image.tar"
         output = _output(tag, containerd_store=containerd_store, into=None if builder.in_engine else archive)
@@ -97,6 +101,7 @@ def build_image(
                     steps.hear(str(line).rstrip("\n"))
         except DockerException as error:
             raise steps.failure(str(error.stderr or ""), log) from error
+        write_atomic(log.with_name(_DURATIONS), json.dumps(steps.pace.took, indent=2, sort_keys=True) + "\n")
         facts = json.loads(metadata.read_text())
         digest, config = facts["containerimage.digest"], facts["containerimage.config.digest"]
         built = BuiltImage(id=digest if containerd_store else config, digest=None)
@@ -106,6 +111,16 @@ def build_image(
             if (here := images.local_id(tag)) != built.id:
                 raise EngineError(f"builder {builder.name} made {built.id}, the engine loaded {here} as {tag}")
     return replace(built, digest=Digest(digest) if containerd_store else None)
+
+
+def _durations(log: Path) -> dict[str, float]:
+    """Return the seconds that each step took when it last ran, by its name; none where that is not known."""
+    try:
+        told = json.loads(log.with_name(_DURATIONS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    table = told if isinstance(told, dict) else {}
+    return {str(name): float(took) for name, took in table.items() if isinstance(took, int | float)}
 
 
 def _docker() -> DockerClient:
@@ -176,10 +191,17 @@ def _import(cache: ImageReference | None) -> dict[str, str] | None:
 
 
 class _Steps:
-    """Follows BuildKit's plain progress: which step is which, what each printed, which one failed."""
+    """Follows BuildKit's plain progress: which step is which, what each printed, which one failed.
 
-    def __init__(self, story: Story) -> None:
+    `took` has the seconds of each step when it last ran.
+    """
+
+    def __init__(self, story: Story, dockerfile: str = "", took: Mapping[str, float] | None = None) -> None:
+        self.pace = Pace(took or {})
         self._story = story
+        self._instructions = len(re.findall(rf"^(?:{_INSTRUCTIONS}) ", dockerfile, re.MULTILINE))
+        self._done = 0
+        self._counted: set[str] = set()
         self._names: dict[str, str] = {}
         self._said: dict[str, list[str]] = {}
         self._failed: str | None = None
@@ -189,23 +211,38 @@ class _Steps:
         """Take in one line of the progress."""
         if step := _STEP.fullmatch(line):
             number, what = step.groups()
-            if what.startswith("DONE"):
+            if what.startswith(("DONE", "CACHED")):
                 if self._worth_telling(number):
-                    self._story.note(f"{self._names[number]} {what.lower()}")
-            elif what == "CACHED":
-                if self._worth_telling(number):
-                    self._story.note(f"{self._names[number]} unchanged, from the cache")
+                    self._ended(number, what)
             elif what.startswith("ERROR"):
                 if "canceled" not in what:
                     self._failed, self._why = number, what
             elif number not in self._names:
                 self._names[number] = _short(what)
+                if re.match(rf"\[[^]]+\] (?:{_INSTRUCTIONS}) ", what):
+                    self._counted.add(number)
                 if self._worth_telling(number):
+                    self.pace.begin(self._names[number])
                     self._story.note(f"{self._names[number]} ...")
         elif said := _OUTPUT.fullmatch(line):
             self._said.setdefault(said[1], []).append(said[2])
             if _CCACHE_SAID.fullmatch(said[2]):
                 self._story.note(f"{self._names.get(said[1], 'a step')}: {said[2]}")
+
+    def _ended(self, number: str, what: str) -> None:
+        name = self._names[number]
+        self._done += number in self._counted
+        if what == "CACHED":
+            self._story.note(f"{name} unchanged, from the cache")
+            self.pace.skip(name)
+        else:
+            self._story.note(f"{name} {what.lower()}")
+            seconds = what.removeprefix("DONE").strip().removesuffix("s")
+            self.pace.end(name, float(seconds) if seconds else None)
+
+    def how_far(self) -> Reached:
+        """See `Story.follow`."""
+        return Reached(words=f"{self._done} of {self._instructions} steps", share=self.pace.share)
 
     def _worth_telling(self, number: str) -> bool:
         name = self._names.get(number, "")

@@ -14,6 +14,7 @@ import requests
 
 from builder.engine.client import START_HINT, connect
 from builder.engine.containers import container_labels, remove
+from builder.engine.images import fetched
 from builder.errors import EngineError
 from builder.reference import ImageReference
 from builder.story import Story
@@ -60,10 +61,9 @@ def pull(reference: ImageReference, story: Story) -> str:
 
     Raises `EngineError` when the registry does not have it, or does not answer.
     """
-    with _client() as client, story.step(f"pulling {reference}"):
+    with _client() as client:
         try:
-            tag = str(reference.digest) if reference.digest is not None else reference.tag
-            return str(client.images.pull(reference.name, tag=tag).id)
+            return fetched(client, reference, story)
         except docker.errors.APIError as error:
             raise EngineError(
                 f"{reference}: not in the engine's store, and the registry does not give it",

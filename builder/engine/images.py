@@ -18,7 +18,7 @@ import requests
 from builder.engine.client import connect
 from builder.errors import EngineError, PublishError
 from builder.reference import Digest, ImageReference, registry_unusable
-from builder.story import Story
+from builder.story import Reached, Story
 
 # What both stores say at the end: candidate: digest: sha256:… size: 476
 _PUSHED = re.compile(r"\S+: digest: (sha256:[0-9a-f]{64}) size: [0-9]+")
@@ -116,14 +116,31 @@ def pull(reference: ImageReference, story: Story) -> str:
     """Fetch an image by digest into the engine's store and return the id to run it by."""
     client = connect()
     try:
-        with story.step(f"pulling {reference}"):
-            return str(client.images.pull(reference.name, tag=str(reference.digest)).id)
+        return fetched(client, reference, story)
     except docker.errors.APIError as error:
         raise registry_unusable(reference, str(error.explanation)) from error
     except (docker.errors.DockerException, requests.RequestException) as error:
         raise _engine_gone(error) from error
     finally:
         client.close()
+
+
+def fetched(client: docker.DockerClient, reference: ImageReference, story: Story) -> str:
+    """Have the engine fetch an image by its digest, or else its tag, and return the id to run it by.
+
+    Raises what the docker SDK raises: `APIError` where the registry does not give it.
+    """
+    wanted = str(reference.digest or reference.tag)
+    transfer = Transfer()
+    with story.step(f"pulling {reference}"):
+        story.follow(transfer.how_far)
+        for event in client.api.pull(reference.name, tag=wanted, stream=True, decode=True):
+            if "error" in event:
+                said = str(event["error"]).strip()
+                raise docker.errors.APIError(said, explanation=said)
+            transfer.hear(event)
+        separator = ":" if reference.digest is None else "@"
+        return str(client.images.get(f"{reference.name}{separator}{wanted}").id)
 
 
 def tag(image: str, reference: ImageReference) -> None:
@@ -137,6 +154,42 @@ def tag(image: str, reference: ImageReference) -> None:
         client.close()
 
 
+class Transfer:
+    """Follows what the engine tells of the layers that it sends or fetches."""
+
+    def __init__(self) -> None:
+        self._layers: dict[str, tuple[int, int | None]] = {}  # bytes that are over, and all, where that is known
+
+    def hear(self, event: Mapping[str, Any]) -> str | None:
+        """Take in one event; return the layer that is there with it, in words."""
+        layer, status = str(event.get("id", "")), str(event.get("status", ""))
+        so_far, whole = self._layers.get(layer, (0, None))
+        if status in ("Preparing", "Waiting", "Pulling fs layer"):
+            self._layers.setdefault(layer, (0, None))
+        elif status in ("Pushing", "Downloading"):
+            detail = event.get("progressDetail") or {}
+            self._layers[layer] = (int(detail.get("current", so_far)), detail.get("total", whole))
+        elif status in ("Layer already exists", "Already exists"):
+            self._layers[layer] = (0, 0)
+        elif status in ("Pushed", "Pull complete"):
+            self._layers[layer] = (whole or 0, whole or 0)
+        return f"layer {layer}: {status.lower()}" if status in ("Pushed", "Layer already exists") else None
+
+    def how_far(self) -> Reached:
+        """See `Story.follow`."""
+        layers = list(self._layers.values())
+        if not layers:
+            return Reached(words="")
+        over = sum(so_far for so_far, _ in layers)
+        sizes = [size for _, size in layers if size is not None]
+        done = len([size for so_far, size in layers if size is not None and so_far >= size])
+        whole = sum(sizes)
+        return Reached(
+            words=f"{done} of {len(layers)} layers, {over / 1e6:.0f} of {whole / 1e6:.0f} MB",
+            share=over / whole if whole > 0 and len(sizes) == len(layers) else None,
+        )
+
+
 def push(reference: ImageReference, story: Story) -> Digest | None:
     """Push the local image of this name; return the digest it says it has there.
 
@@ -147,6 +200,8 @@ def push(reference: ImageReference, story: Story) -> Digest | None:
     answers: list[requests.Response] = []
     client.api.hooks["response"].append(lambda answer, **_: answers.append(answer))
     digest: Digest | None = None
+    transfer = Transfer()
+    story.follow(transfer.how_far)
     try:
         for event in client.images.push(reference.name, tag=reference.tag, stream=True, decode=True):
             if "error" in event:
@@ -155,10 +210,9 @@ def push(reference: ImageReference, story: Story) -> Digest | None:
                     details=(str(event["error"]).strip(),),
                     hint="no version tag was set; try again when the registry is well",
                 )  # fmt: skip
-            status = str(event.get("status", ""))
-            if status in ("Pushed", "Layer already exists"):
-                story.note(f"layer {event.get('id', '')}: {status.lower()}")
-            if said := _PUSHED.fullmatch(status):
+            if sent := transfer.hear(event):
+                story.note(sent)
+            if said := _PUSHED.fullmatch(str(event.get("status", ""))):
                 digest = Digest(said[1])
     except docker.errors.APIError as error:
         raise PublishError(

@@ -80,6 +80,11 @@ class Recorder:
             lines = [line for line in str(report.longrepr).splitlines() if line.strip()]
             self._uncollected.append({"name": report.nodeid, "details": lines[-12:]})
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Tell how many tests there are."""
+        sys.stderr.write(PROGRESS + json.dumps({"tests": len(session.items)}) + "\n")
+        sys.stderr.flush()
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add one phase of a test: the worst outcome counts, the seconds add up."""
         about: dict[str, Any] = report.smoke

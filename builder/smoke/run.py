@@ -26,16 +26,18 @@ from builder import process
 from builder.engine import containers
 from builder.engine.cards import Card
 from builder.errors import EngineError, SmokeError
+from builder.pace import Pace
 from builder.smoke.contract import Contract
 from builder.smoke.findings import Finding
 from builder.smoke.recorder import PROGRESS
-from builder.story import Story
+from builder.story import Reached, Story
 from builder.visible import as_shown
 from builder.workspace import write_atomic
 
 TIERS = ("cpu", "gpu")
 NOT_RUN = "not run"
 NO_CARD = "no GPU was handed to the tests"
+_ALL = "all tests"
 # Nothing of the user's pytest may join in, and nothing is written beside the installed package.
 _SETTINGS = {
     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
@@ -131,6 +133,7 @@ def run_smoke(
     if shutil.which("docker") is None:
         raise EngineError("the program 'docker' is not on this machine", hint="rocm-images doctor")
     containers.sweep()
+    before = _seconds(results / "smoke.json")
     for stale in ("smoke.json", "smoke.xml", "smoke.log"):
         (results / stale).unlink(missing_ok=True)
     run = secrets.token_hex(8)
@@ -140,7 +143,7 @@ def run_smoke(
             story.step(f"smoke tests of {contract.image}, {_shown_tiers(card)}"),
             tempfile.TemporaryDirectory(prefix="rocm-images-smoke-") as scratch,
         ):
-            record = _run_suite(image, contract, run, Path(scratch), story, results, extra_tests, card)
+            record = _run_suite(image, contract, run, Path(scratch), story, results, extra_tests, card, before)
     except BaseException:
         # The suite removes its containers itself; this is for one that was killed.
         with contextlib.suppress(EngineError):
@@ -203,15 +206,25 @@ def _run_suite(
     results: Path,
     extra_tests: Path | None,
     card: Card | str,
+    before: Mapping[str, float],
 ) -> dict[str, Any]:
     contract_file, record_file, junit_file = (
         scratch / name for name in ("contract.json", "record.json", "junit.xml")
     )
     write_atomic(contract_file, contract.to_json())
 
+    pace, count, over = Pace(before), 0, 0
+    pace.begin(_ALL)
+    story.follow(lambda: Reached(words=f"{over} of {count} tests" if count else "", share=pace.share))
+
     def tell(line: str) -> None:
+        nonlocal count, over
         if line.startswith(PROGRESS):
             test = json.loads(line.removeprefix(PROGRESS))
+            if "tests" in test:
+                count = test["tests"]
+                return
+            over += 1
             if test["outcome"] != NOT_RUN:
                 story.note(f"{test['outcome']:7} {test['seconds']:5.1f} s  {test['title']}")
 
@@ -236,6 +249,14 @@ def _run_suite(
     _require_run(contract, record, done)
     write_atomic(results / "smoke.xml", junit_file.read_bytes())
     return record
+
+
+def _seconds(report: Path) -> dict[str, float]:
+    """Return what all tests together took, by the report of an earlier run; nothing without one."""
+    try:
+        return {_ALL: float(json.loads(report.read_text(encoding="utf-8"))["seconds"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def _require_run(contract: Contract, record: dict[str, Any], done: process.Completed) -> None:

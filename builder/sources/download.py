@@ -6,8 +6,9 @@ It knows nothing of what the files are, and stores nothing that is not what the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +21,7 @@ from builder.errors import EngineError, Failure, LockError
 from builder.mirrors import Mirrors
 from builder.sources.store import Incoming, Store
 from builder.sources.transport import CONNECTIONS, Again, Missing, Patience, Transport, Unreachable, shown
-from builder.story import Story
+from builder.story import Reached, Story
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -65,6 +66,7 @@ def fetch_all(
         Transport(ca_bundle=mirrors.ca_bundle(), patience=patience) as transport,
     ):
         fetcher = _Fetcher(transport, store, mirrors, story, missing)
+        story.follow(fetcher.how_far)
         fetched = in_parallel(fetcher.fetch, missing, on_error=transport.stop)
     failures = [result for result in fetched if isinstance(result, Failure)]
     if failures:
@@ -142,6 +144,9 @@ class _Fetcher:
         self._count = 0
         self._bytes = 0
         self._told = 0
+        self._under_way: set[Incoming] = set()
+        self._whole = sum(item.size for item in items if item.size is not None)
+        self._sizes_known = all(item.size is not None for item in items)
         self._silent: dict[str, str] = {}  # hosts that do not answer, and what was seen of it
 
     def fetch(self, item: Wanted) -> Path | Failure:
@@ -180,7 +185,7 @@ class _Fetcher:
         )
 
     def _from(self, item: Wanted, url: str) -> Path:
-        with self._store.receive() as incoming:
+        with self._store.receive() as incoming, self._watched(incoming):
             if urlsplit(url).scheme == "file":
                 self._copy(item, url, incoming)
             else:
@@ -206,6 +211,25 @@ class _Fetcher:
             raise Missing(url, 404) from error
         except PermissionError as error:
             raise Unreachable(f"{url}: {error.strerror}") from error
+
+    @contextmanager
+    def _watched(self, incoming: Incoming) -> Iterator[None]:
+        with self._tell:
+            self._under_way.add(incoming)
+        try:
+            yield
+        finally:
+            with self._tell:
+                self._under_way.discard(incoming)
+
+    def how_far(self) -> Reached:
+        """See `Story.follow`."""
+        with self._tell:
+            over = self._bytes + sum(incoming.size for incoming in self._under_way)
+            files = f"{self._count} of {self._total} files"
+        if not self._sizes_known or not self._whole:
+            return Reached(words=f"{files}, {_amount(over)}")
+        return Reached(words=f"{files}, {_amount(over)} of {_amount(self._whole)}", share=over / self._whole)
 
     def _progress(self, name: str, size: int) -> None:
         with self._tell:

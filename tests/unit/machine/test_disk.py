@@ -40,6 +40,9 @@ class Told:
     def step(self, text: str) -> object:
         raise AssertionError(text)
 
+    def follow(self, how_far: object) -> None:
+        raise AssertionError(how_far)
+
     def note(self, text: str) -> None:
         raise AssertionError(text)
 

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from builder.mirrors import Mirrors, parse_mirrors
+from builder.story import Reached
 
 from .repositories import Upstream, upstream
 
@@ -140,11 +141,15 @@ class Told:
     steps: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    how_far: Callable[[], Reached] | None = None
 
     @contextmanager
     def step(self, text: str) -> Iterator[None]:
         self.steps.append(text)
         yield
+
+    def follow(self, how_far: Callable[[], Reached]) -> None:
+        self.how_far = how_far
 
     def note(self, text: str) -> None:
         self.notes.append(text)

@@ -7,6 +7,8 @@ import os
 import signal
 import socket
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from builder.mirrors import Mirrors
 from builder.sources.download import Wanted, fetch_all, probe_all
 from builder.sources.store import Store
 from builder.sources.transport import Patience, Stopped, Transport
+from builder.story import Reached
 
 QUICK = Patience(attempts=3, first=0.01, longest=0.02)
 DATA = bytes(range(256)) * 40
@@ -61,6 +64,29 @@ def test_many_files_come_back_by_hash(site, store, story):
     assert sorted(found) == sorted(item.sha256 for item in items)
     assert all(_sha(path.read_bytes()) == sha256 for sha256, path in found.items())
     assert len(site.requests) == 30
+
+
+def test_a_download_tells_files_and_bytes_also_of_one_that_is_under_way(site, store, story):
+    data, seen = DATA * 60, threading.Event()
+
+    def slowly(handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(data)))
+        handler.end_headers()
+        handler.wfile.write(data[:400_000])  # one piece, as they are read, and some of the next
+        seen.wait(10)
+        handler.wfile.write(data[400_000:])
+
+    item = _wanted(site.on("/a.whl", slowly), data=data)
+    with ThreadPoolExecutor(1) as beside:
+        fetching = beside.submit(_fetch, item, store, story)
+        while not fetching.done() and not (story.how_far is not None and story.how_far().share):
+            time.sleep(0.001)
+        reached = story.how_far()
+        seen.set()
+        assert fetching.result() == data
+    assert reached == Reached(words="0 of 1 files, 262.1 kB of 614.4 kB", share=262_144 / 614_400)
+    assert story.how_far() == Reached(words="1 of 1 files, 614.4 kB of 614.4 kB", share=1.0)
 
 
 def test_a_corrupted_store_entry_is_fetched_again(site, store, story):
