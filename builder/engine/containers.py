@@ -36,6 +36,8 @@ _LARGEST_FILE = 64 << 20  # of an image that is read as a whole: accounts, metad
 _SWEEP_MARGIN_SECONDS = 600
 # What the engine says when the image is at fault and not the engine.
 _IMAGE_FAULTS = ("OCI runtime", "unable to find user", "unable to start container process", "no matching entries")
+# How the engine calls it that the ids of containers are those of a range that somebody was given.
+_ID_RANGES = ("name=rootless", "name=userns")
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
@@ -162,6 +164,21 @@ def identity(image: str, user: str | None = None) -> Identity:
     if entry is None:
         return Identity(uid=int(who), gid=gid)
     return Identity(uid=int(entry[2]), gid=gid, name=entry[0], home=entry[5])
+
+
+def ids_are_of_a_range() -> bool:
+    """Tell whether containers have the ids of a range: with a rootless engine, or one that remaps users.
+
+    A range has 65,536 of them as a rule, and no container runs as, or has a directory of, one beyond.
+    """
+    options = _to_its_end(_security_options)
+    return any(option.partition(",")[0] in _ID_RANGES for option in options)
+
+
+def _security_options() -> list[str]:
+    with _engine() as client:
+        told: dict[str, Any] = client.info()
+    return list(told.get("SecurityOptions") or [])
 
 
 def output(name: str, argv: Sequence[str]) -> Iterator[bytes]:

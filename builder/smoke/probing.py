@@ -31,6 +31,8 @@ from builder.smoke.findings import Finding, Unfit, diagnosed
 Probe = Callable[..., dict[str, Any]]
 # OpenShift and its like start a pod as a uid that no image knows, in the group 0.
 NAMELESS = containers.Identity(uid=1000740001, gid=0)
+# As nameless, where an engine has no ids that high: the last that Debian leaves to users, and gives to none.
+NAMELESS_IN_A_RANGE = containers.Identity(uid=59999, gid=0)
 COMMAND = "command"  # not a program of ours that runs inside, but the image's own
 MODEL = "/model"  # where a model of the host is seen in a container
 _PROBE_SECONDS = 240.0
@@ -52,6 +54,11 @@ class Probing:
         """Who the image has to run as; its writable directories belong to that user."""
         return containers.identity(self.image, self.contract.user or None)
 
+    @cached_property
+    def nameless(self) -> containers.Identity:
+        """Who a container runs as for a user that no image knows; the engine has to have that id."""
+        return NAMELESS_IN_A_RANGE if containers.ids_are_of_a_range() else NAMELESS
+
     def start(
         self,
         *,
@@ -66,7 +73,7 @@ class Probing:
         GPU, and the model.
         """
         if nameless:
-            changes |= {"user": f"{NAMELESS.uid}:{NAMELESS.gid}", "owner": NAMELESS}
+            changes |= {"user": f"{self.nameless.uid}:{self.nameless.gid}", "owner": self.nameless}
         if card and self.card is not None:
             changes |= {"devices": self.card.devices, "groups": self.card.groups}
             if self.card.model is not None:
@@ -100,10 +107,10 @@ class Probing:
         self, *, nameless: bool, command: Sequence[str], entrypoint: Sequence[str] | None
     ) -> dict[str, Any]:
         """Run the image's own command to its end; `entrypoint` None keeps the image's own."""
+        owner = self.nameless if nameless else self.owner
         ended = run_to_end(
             self.image, run=self.run, entrypoint=entrypoint, command=command, shm=self.contract.shm,
-            user=f"{NAMELESS.uid}:{NAMELESS.gid}" if nameless else None,
-            owner=NAMELESS if nameless else self.owner, writable=self.contract.writable,
+            user=f"{owner.uid}:{owner.gid}" if nameless else None, owner=owner, writable=self.contract.writable,
             read_only=self.contract.read_only, limit_seconds=_COMMAND_SECONDS,
         )  # fmt: skip
         return {"status": ended.status, "lines": list(ended.lines), "limit": _COMMAND_SECONDS}
@@ -229,7 +236,8 @@ class _Timed:
 
 def for_user(contract: Contract, user: containers.Identity) -> Contract:
     """Return the contract as a diagnosis has to see it where somebody else than the image's user failed."""
-    return replace(contract, user=f"{user.uid}:{user.gid}") if user == NAMELESS else contract
+    nameless = user in (NAMELESS, NAMELESS_IN_A_RANGE)
+    return replace(contract, user=f"{user.uid}:{user.gid}") if nameless else contract
 
 
 def _hung(name: str, limit_seconds: float, words: tuple[str, ...]) -> Finding:

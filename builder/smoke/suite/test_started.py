@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import testinfra.host  # type: ignore[import-untyped]
 
+from builder.engine.containers import Identity
 from builder.smoke.contract import Contract
 from builder.smoke.findings import Unfit, diagnosed, unfit
-from builder.smoke.probing import NAMELESS, for_user
+from builder.smoke.probing import for_user
 from builder.target import GfxTarget
 
 Probed = Callable[[], dict[str, Any]]
@@ -83,7 +84,7 @@ def test_any_other_user_can_use_the_directories_that_are_mounted_for_it(
     for path, refused in {**seen["declared"], seen["home"]: seen["home_refuses"]}.items():
         if refused is not None:
             otherwise = f"{path} takes no file of user {seen['uid']}:{seen['gid']}: {refused}"
-            seen_by = for_user(contract, NAMELESS)
+            seen_by = for_user(contract, Identity(uid=seen["uid"], gid=seen["gid"]))
             raise Unfit(diagnosed(refused, seen_by, otherwise=otherwise, details=(refused,)))
 
 
