@@ -29,6 +29,7 @@ from builder.story import Story
 CANDIDATE = "candidate"  # the tag that engines push under; no version tag looks like it
 _LARGEST_CONFIG = 16 << 20
 _DENIED = ("denied", "unauthorized", "authentication required", "no basic auth credentials")
+_NOT_REACHED = "connection refused"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,7 +147,15 @@ class InRegistry:
                 failed += 1
                 said = "; ".join(came.details) or came.message
                 denied = any(word in said.lower() for word in _DENIED)
-                if denied or failed == self._patience.attempts or not self._answers_after(failed):
+                last = failed == self._patience.attempts
+                if last and _NOT_REACHED in said and self._answers():
+                    raise PublishError(
+                        f"{self._name}: the registry answers this program, and not the engine",
+                        details=came.details,
+                        hint="a rootless engine, or one on another machine, has a loopback of its own, see "
+                        "docs/privileges.md; or publish to oci:FOLDER",
+                    )
+                if denied or last or not self._answers_after(failed):
                     raise came
                 story.note(f"pushing again: {said}")
 
@@ -218,6 +227,9 @@ class InRegistry:
     def _answers_after(self, failed: int) -> bool:
         """Pause, as long as the registry itself asks for, and tell whether it answers at all."""
         self._registry.pause(failed)
+        return self._answers()
+
+    def _answers(self) -> bool:
         try:
             self._registry.digest_of(CANDIDATE)
         except Unreachable:
