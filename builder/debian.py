@@ -274,7 +274,7 @@ def bootstrap(
         try:
             done = process.run(
                 [
-                    "mmdebstrap", "--variant=minbase", "--format=tar",
+                    *process.own_mounts(), "mmdebstrap", "--variant=minbase", "--format=tar",
                     f"--architectures={ARCHITECTURE}",
                     *options, *([f"--include={','.join(unasked)}"] if "apt" in unasked else []),
                     '--customize-hook=rm -f "$1/etc/apt/sources.list"',

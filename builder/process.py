@@ -156,6 +156,18 @@ def tied(argv: Sequence[str]) -> tuple[str, ...]:
     return (setter, "--pdeathsig", "TERM", "--", *argv)
 
 
+def own_mounts() -> tuple[str, ...]:
+    """Return the start of a command line that runs a program with mounts of its own, which nobody else sees.
+
+    What it mounts goes with it, however it ends. It is the same process. Empty where that is not allowed, as it is
+    to root alone, and without util-linux's unshare.
+    """
+    command = ("unshare", "--mount", "--")
+    if os.geteuid() != 0 or shutil.which(command[0]) is None or run([*command, "true"]).status != 0:
+        return ()
+    return command
+
+
 def _is_program(path: Path) -> bool:
     try:
         with path.open("rb") as file:

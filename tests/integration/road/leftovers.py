@@ -40,5 +40,14 @@ def containers_of(project: Project, engine: docker.DockerClient) -> list[str]:
 
 
 def mounts_below(folder: Path) -> list[str]:
-    places = [Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return mounts_seen_by("self", folder)
+
+
+def mounts_seen_by(pid: int | str, folder: Path) -> list[str]:
+    """Return what is mounted below a folder as a process sees it; nothing where it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/mountinfo").read_text()
+    except OSError:
+        return []
+    places = [Path(line.split()[4]) for line in text.splitlines()]
     return [str(place) for place in places if place.is_relative_to(folder)]

@@ -11,7 +11,7 @@ import docker
 import pytest
 
 from .conftest import Tiny
-from .leftovers import containers_of, mounts_below, started_by
+from .leftovers import containers_of, mounts_below, mounts_seen_by, started_by
 from .moments import (
     Stage,
     a_layer_is_pushed,
@@ -102,3 +102,20 @@ def test_an_interrupt_leaves_nothing_and_the_next_run_succeeds(
     assert list(project.scratch.iterdir()) == []
     # What the interrupted run left are whole files, which the finished one has as well.
     assert left - project.files() <= {"mirrors.toml"}
+
+
+def test_what_a_bootstrap_mounts_ends_with_it_also_when_the_run_is_killed(tiny: Tiny, store: Path) -> None:
+    def mounted() -> list[str]:
+        return [place for pid in started_by(project) for place in mounts_seen_by(pid, project.folder)]
+
+    project = tiny(own=("bases",))
+    with the_base_is_bootstrapped(project, store=store) as at:
+        run = project.start(*at.words)
+        until(lambda: bool(mounted()) or run.process.poll() is not None)
+        assert run.process.poll() is None, run.said
+        assert mounts_below(project.folder) == []
+        run.process.kill()
+        run.wait()
+        until(lambda: started_by(project) == {})
+    assert mounts_below(project.folder) == []
+    project.done(*build_words(project))
