@@ -63,7 +63,7 @@ def fetch_all(
         return there
     with (
         story.step(f"fetch {_counted(missing)}"),
-        Transport(ca_bundle=mirrors.ca_bundle(), patience=patience) as transport,
+        Transport(ca_bundle=mirrors.ca_bundle(), patience=patience, hosts_once=True) as transport,
     ):
         fetcher = _Fetcher(transport, store, mirrors, story, missing)
         story.follow(fetcher.how_far)
@@ -80,7 +80,7 @@ def probe_all(
     wanted: Sequence[Wanted], *, mirrors: Mirrors, patience: Patience | None = None
 ) -> list[Failure | None]:
     """Ask whether files can still be fetched, read none, and return what is wrong in the order of `wanted`."""
-    with Transport(ca_bundle=mirrors.ca_bundle(), patience=patience) as transport:
+    with Transport(ca_bundle=mirrors.ca_bundle(), patience=patience, hosts_once=True) as transport:
 
         def probe(item: Wanted) -> Failure | None:
             gone: list[str] = []
@@ -147,7 +147,6 @@ class _Fetcher:
         self._under_way: set[Incoming] = set()
         self._whole = sum(item.size for item in items if item.size is not None)
         self._sizes_known = all(item.size is not None for item in items)
-        self._silent: dict[str, str] = {}  # hosts that do not answer, and what was seen of it
 
     def fetch(self, item: Wanted) -> Path | Failure:
         """Return the file, or what is wrong with it. `Stopped` and what nobody expects pass through."""
@@ -155,10 +154,6 @@ class _Fetcher:
         gone: list[str] = []
         down: list[str] = []
         for address in map(self._mirrors.archive, item.urls):
-            host = urlsplit(address).netloc
-            if host in self._silent:  # waited for once, not for every file
-                down.append(self._silent[host])
-                continue
             try:
                 path = self._from(item, address)
             except _Mismatch as error:
@@ -167,7 +162,6 @@ class _Fetcher:
                 gone.append(str(error))
             except Unreachable as error:
                 down.append(str(error))
-                self._silent[host] = str(error)
             except OSError as error:
                 return EngineError(f"{self._store.root}: cannot be written to: {error.strerror}")
             else:

@@ -109,7 +109,7 @@ def look_up_all(
     files: Sequence[LockedFile], *, mirrors: Mirrors, patience: Patience | None = None
 ) -> list[Located | Failure]:
     """Ask the indexes for every file, download nothing, and return the answers in the order of `files`."""
-    with Transport(ca_bundle=mirrors.ca_bundle(), patience=patience) as transport:
+    with Transport(ca_bundle=mirrors.ca_bundle(), patience=patience, hosts_once=True) as transport:
         return in_parallel(_Catalogue(transport, mirrors).look_up, files, on_error=transport.stop)
 
 

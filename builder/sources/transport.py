@@ -86,10 +86,18 @@ def shown(url: str) -> str:
 
 
 class Transport:
-    """A set of connections several threads may use."""
+    """A set of connections several threads may use.
 
-    def __init__(self, *, ca_bundle: Path | None, patience: Patience | None = None) -> None:
+    With `hosts_once` a host that did not answer for as long as patience lasted is not waited for again: for many
+    files of one host.
+    """
+
+    def __init__(
+        self, *, ca_bundle: Path | None, patience: Patience | None = None, hosts_once: bool = False
+    ) -> None:
         self.patience = patience or Patience()
+        self._hosts_once = hosts_once
+        self._silent: dict[str, str] = {}  # hosts that did not answer, and what was seen of it
         self._stop = threading.Event()
         self._open: set[requests.Response] = set()
         self._session = requests.Session()
@@ -122,15 +130,20 @@ class Transport:
 
     def patiently(self, url: str, once: Callable[[], T]) -> T:
         """Call `once` until it does not raise `Again`. Raises `Unreachable` when patience ends."""
+        host = urlsplit(url).netloc
         for failed in range(1, self.patience.attempts + 1):
             self.stopping()
+            if self._hosts_once and host in self._silent:
+                raise Unreachable(self._silent[host])
             try:
                 return once()
             except Again as again:
                 self.stopping()
                 if failed == self.patience.attempts:
                     tries = f" ({failed} attempts)" if failed > 1 else ""
-                    raise Unreachable(f"{shown(url)}: {again}{tries}") from again
+                    words = f"{shown(url)}: {again}{tries}"
+                    self._silent.setdefault(host, words)
+                    raise Unreachable(words) from again
                 self.wait(failed, again)
         raise Unreachable(f"{shown(url)}: not tried at all")
 

@@ -17,7 +17,7 @@ from builder.errors import EngineError, LockError
 from builder.mirrors import Mirrors
 from builder.sources.download import Wanted, fetch_all, probe_all
 from builder.sources.store import Store
-from builder.sources.transport import Patience, Stopped, Transport
+from builder.sources.transport import CONNECTIONS, Patience, Stopped, Transport
 from builder.story import Reached
 
 QUICK = Patience(attempts=3, first=0.01, longest=0.02)
@@ -238,6 +238,13 @@ def test_a_host_that_does_not_answer_is_waited_for_once(store, story, site):
     assert refused.value.message == "40 of 41 files could not be fetched as locked"
     assert len(refused.value.details) == 40
     assert _files(store) == [good.sha256]
+
+
+def test_a_server_that_is_down_is_not_asked_for_every_file_whether_it_is_there(site):
+    items = [_wanted(site.on(f"/{n}.whl", site.status(503)), name=f"{n}.whl") for n in range(100)]
+    answers = probe_all(items, mirrors=Mirrors(), patience=QUICK)
+    assert all(isinstance(answer, EngineError) for answer in answers)
+    assert len(site.requests) <= CONNECTIONS * QUICK.attempts
 
 
 def test_every_broken_pin_is_named_and_outranks_the_network(site, store, story):
