@@ -70,12 +70,12 @@ Runs of atheris on these parsers, each from the examples in `tests/fuzz/targets.
 |---|---|---|---|
 | `patch` | 30 min | 2 575 177 | a control character of a name in a message |
 | `bundle` | 30 min | 680 866 | nothing |
-| `elf` | 10 min | 1 869 262 | nothing |
-| `reference` | 13 s | 648 770 | nothing |
-| `toml` | 13 s | 18 909 | nothing |
+| `elf` | 30 min | 20 244 658 | nothing |
+| `reference` | 30 min | 102 684 882 | nothing |
+| `toml` | 30 min | 806 746 | nothing |
 | `git` | 13 s | 494 720 | nothing |
 | `registry` | 13 s | 515 572 | a size that is infinite |
-| `archive` | 51 s | 24 710 | a damaged gzip, and zips without a name or with a place before their start |
+| `archive` | 30 min | 332 331 | a damaged gzip, and zips without a name or with a place before their start |
 
 None of these runs found anything.
 
