@@ -73,8 +73,8 @@ Runs of atheris on these parsers, each from the examples in `tests/fuzz/targets.
 | `elf` | 30 min | 20 244 658 | nothing |
 | `reference` | 30 min | 102 684 882 | nothing |
 | `toml` | 30 min | 806 746 | nothing |
-| `git` | 13 s | 494 720 | nothing |
-| `registry` | 13 s | 515 572 | a size that is infinite |
+| `git` | 30 min | 71 522 578 | nothing |
+| `registry` | 30 min | 110 506 154 | a size that is infinite |
 | `archive` | 30 min | 332 331 | a damaged gzip, and zips without a name or with a place before their start |
 
 None of these runs found anything.
