@@ -29,7 +29,7 @@ from .moments import (
 pytestmark = pytest.mark.engine
 
 # What a run may have written of its results by then; the pin and the state of the build are not among it.
-WHOLE = {"build.log", "report.html", "smoke.json", "smoke.xml", "smoke.log", "state.json"}
+WHOLE = {"build.log", "durations.json", "report.html", "smoke.json", "smoke.xml", "smoke.log", "state.json"}
 
 
 @pytest.fixture(scope="module", autouse=True)
