@@ -31,6 +31,7 @@ _SOURCE_KINDS = {
     "archive": ("sha256",),
 }  # fmt: skip
 _LAYERS_OF_THEIR_OWN, _BUILT_WITH = ("dependencies", "edits", "hooks"), ".build"
+_DIVIDED = "dependencies."  # how the layers of dependencies begin: builder/layering.py
 _STAGES = ("build", "runtime")
 _OF_PYTHON_BUILDS = ("subdirectory", "requires-files", "build-requires")
 _OF_SOURCES = ("build", "build-env", "needs", *_OF_PYTHON_BUILDS)
@@ -131,7 +132,7 @@ def _components(recipe: View) -> Iterator[Problem]:
             yield Problem(
                 f"{where}.name", f"expected another name; '…{_BUILT_WITH}' is what components are built with"
             )
-        if name in _LAYERS_OF_THEIR_OWN:
+        if name is not None and (name in _LAYERS_OF_THEIR_OWN or name.startswith(_DIVIDED)):
             yield Problem(f"{where}.name", f"expected another name; {name!r} is the layer of what is no component")
         doubled = [key for key in ("name", "wheel") if _is_again(key, component, components[:place])]
         for key in doubled[:1]:

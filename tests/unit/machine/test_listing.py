@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import docker
 import docker.errors
@@ -14,44 +11,28 @@ import pytest
 
 from builder.engine.images import listed
 
-GONE = {"message": "failed to calculate size of image a:1: content digest sha256:77: not found"}
+from ..smoke.engine import answering
+
 IMAGES = [{"Id": "sha256:1", "RepoTags": ["a:1"]}]
 
 
 @contextmanager
-def engine(failures: int) -> Iterator[docker.DockerClient]:
-    """Answer the first requests for the list as an engine does while somebody removes an image."""
-    asked = iter(range(1000))
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            fails = next(asked) < failures
-            body = json.dumps(GONE if fails else IMAGES).encode()
-            self.send_response(404 if fails else 200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    client = docker.DockerClient(base_url=f"tcp://127.0.0.1:{server.server_port}", version="1.45")
-    try:
-        yield client
-    finally:
-        client.close()
-        server.shutdown()
-        server.server_close()
+def client(failures: int) -> Iterator[docker.DockerClient]:
+    with answering() as engine:
+        engine.images, engine.failures = IMAGES, failures
+        asking = docker.DockerClient(base_url=engine.url, version="1.45")
+        try:
+            yield asking
+        finally:
+            asking.close()
 
 
 @pytest.mark.parametrize("failures", [0, 1, 5])
 def test_an_image_that_goes_meanwhile_does_not_hide_the_others(failures: int) -> None:
-    with engine(failures) as client:
-        assert listed(client, filters={"reference": "a"}) == IMAGES
+    with client(failures) as asking:
+        assert listed(asking, filters={"reference": "a"}) == IMAGES
 
 
 def test_an_engine_that_never_has_a_list_is_told_of() -> None:
-    with engine(1000) as client, pytest.raises(docker.errors.NotFound, match="calculate size"):
-        listed(client, whole=True)
+    with client(1000) as asking, pytest.raises(docker.errors.NotFound, match="calculate size"):
+        listed(asking, whole=True)

@@ -1,4 +1,4 @@
-"""An engine on loopback that says what a test wants, has no image, and keeps what it is asked to make."""
+"""An engine on loopback that says and lists what a test wants, and keeps what it is asked to make."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ from urllib.parse import urlsplit
 
 @dataclass
 class Engine:
-    """What it says of itself, and the containers that it was asked to make, as the API has them."""
+    """What it says of itself and lists, and the containers that it was asked to make, as the API has them.
+
+    The first `failures` requests for the list of images fail, as they do while somebody removes one.
+    """
 
     url: str = ""
     options: list[str] | None = None
     asked: list[dict[str, Any]] = field(default_factory=list)
+    images: list[dict[str, Any]] = field(default_factory=list)
+    failures: int = 0
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -30,6 +35,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, {"SecurityOptions": self.engine.options})
         elif place.endswith("/version"):
             self.answer(200, {"ApiVersion": "1.45", "Version": "26.1.5"})
+        elif place.endswith("/images/json"):
+            self.engine.failures -= 1
+            gone = {"message": "failed to calculate size of image a:1: content digest sha256:77: not found"}
+            self.answer(404, gone) if self.engine.failures >= 0 else self.answer(200, self.engine.images)
         else:
             self.answer(404, {"message": "no such thing"})
 
